@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from entry_points import Trained, call, refusal
+from entry_points import Trained, call, launch, refusal
 
 from informer.base.runtime import resource
 
@@ -31,7 +31,7 @@ def job(trained: Trained, folder: Path) -> list[str]:
 @pytest.mark.parametrize("form", ["csv", "long"])
 def test_files_are_those_of_the_local_engine(form: str, job: list[str], tree: Tree) -> None:
     """Red if a chunk is lost or done otherwise, a bad file ends the job, or chunks come in the order they end in."""
-    outcome = call("predict", *job, f"format={form}")
+    outcome = launch("predict", *job, f"format={form}", cwd=Path.cwd())  # Ray warns of settings of its own
     assert (outcome.status, "7 files forecast, 1 failed: out/summary.csv" in outcome.out) == (1, True), outcome.err
     call("predict", *job[:-3], "output=same", f"format={form}")
     assert tree(Path("out")) == tree(Path("same"))

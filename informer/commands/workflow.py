@@ -222,13 +222,7 @@ def alike(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _forecast_trained(
-    subject: Survey,
-    settings: ForecastConfig,
-    folder: RunFolder,
-    console: Console,
-    *,
-    began: float,
-    title: str | None,
+    subject: Survey, settings: ForecastConfig, folder: RunFolder, console: Console, *, began: float, title: str | None
 ) -> dict[str, Any]:
     """Train a model, forecast with it, write the page, and print the summary.
 
