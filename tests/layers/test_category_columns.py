@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from informer.checkpoint.network import build_model
-from informer.config.model import LinearModelConfig
 from informer.members.network import ForecastModel
-from informer.members.transform import CategoryColumns, width_of
+from informer.members.transform import CategoryColumns
 from informer.networks.models.base import ModelDims
 from informer.networks.models.config import InformerConfig, LinearSkip, ModelConfig
 from informer.networks.models.lstma import LstmaConfig
@@ -83,30 +82,8 @@ def test_a_network_equals_one_that_is_fed_with_vectors(config: ModelConfig) -> N
     torch.testing.assert_close(net(enc_x, enc_mark, dec_x, dec_mark), expected)
 
 
-def test_widths_and_places() -> None:
-    """Red if the rule min(50, (n + 1) // 2) or the order of the columns changes."""
-    assert [width_of(n) for n in (1, 2, 3, 10, 98, 1000)] == [1, 1, 2, 5, 49, 50]
-    columns = CategoryColumns(SIZES)
-    assert (columns.width, columns.numbers, columns.codes) == (6, [0, 2, 4], [1, 3])
-    assert columns.positions((4, 1, 3)) == (2, 3, 4, 5)
-
-
 def test_an_unseen_category_is_the_mean_of_the_others() -> None:
     columns = CategoryColumns((3,))
     seen = columns(torch.tensor([[[1.0], [2.0], [3.0]]]))
     torch.testing.assert_close(columns(torch.zeros(1, 1, 1))[0, 0], seen[0].mean(dim=0))
     assert not torch.allclose(seen[0, 0], seen[0, 1])
-
-
-def test_the_linear_maps_do_not_read_codes() -> None:
-    """Red if a code is taken for a quantity."""
-    net = network(LinearModelConfig(), DIMS)
-    for parameter in net.maps.parameters():
-        torch.nn.init.normal_(parameter)
-    enc_x, enc_mark, dec_x, dec_mark = windows()
-    before = net.maps(enc_x, enc_mark, dec_x, dec_mark)
-    for place, size in enumerate(SIZES):
-        changed = enc_x.clone()
-        changed[..., place] = 1.0 + changed[..., place].flip(1)
-        same = torch.equal(net.maps(changed, enc_mark, dec_x, dec_mark), before)
-        assert same == bool(size), place

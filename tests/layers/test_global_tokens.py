@@ -2,16 +2,14 @@
 
 import pytest
 import torch
-from test_shortening import DIMS, batch
+from test_shortening import DIMS
 from torch import Tensor
 
 from informer.base.errors import InputError
 from informer.checkpoint.network import attention_node, build_model
-from informer.data.windows import Batch, DataUnits
-from informer.inference.rescore import attention_maps
 from informer.members.network import ForecastModel
 from informer.networks.layers.attention_layer import AttentionLayer
-from informer.networks.models.config import InformerConfig, Shortening
+from informer.networks.models.config import InformerConfig
 
 ETC = attention_node("etc") | {"radius": 2, "n_global": 0}
 BIGBIRD = attention_node("bigbird_etc") | {"window": 4, "n_global": 0, "n_random": 2}
@@ -64,16 +62,6 @@ def test_tokens_persist_from_layer_to_layer() -> None:
     assert net.network.encoder.out_length == 3 + 13 + 3 + 13
 
 
-def test_a_token_carries_what_is_far_away() -> None:
-    """Row 0 changes the last row of the second layer only through a token, since the neighbourhoods do not reach it."""
-    x = torch.randn(1, 26, 6, dtype=torch.float64)
-    moved = x.clone()
-    moved[:, 0] += 1
-    for n, is_reached in ((3, True), (0, False)):
-        stack = network(global_tokens=n, distil=Shortening.none).eval().network.encoder.stacks[0]
-        assert torch.equal(stack(x)[:, -1], stack(moved)[:, -1]) is not is_reached
-
-
 @pytest.mark.parametrize(
     ("attn", "words"),
     [
@@ -84,16 +72,3 @@ def test_a_token_carries_what_is_far_away() -> None:
 def test_what_has_no_tokens_is_refused(attn: dict, words: str) -> None:
     with pytest.raises(InputError, match=f"model.global_tokens: {words}"):
         network(attn)
-
-
-def test_maps_show_tokens_and_rows() -> None:
-    net = network(encoder_stacks=[1])
-
-    units, series = DataUnits(*torch.zeros(2, 2, 2, dtype=torch.float64)), torch.zeros(2, dtype=torch.int64)
-    windows = Batch(*batch(), torch.empty(2, 0, 2), units, series)
-    maps = {one.layer_name: one for one in attention_maps(net, windows)}
-    weights = maps["encoder 1.1"].weights
-    assert weights.shape == (2, 3, 29, 29)
-    assert (weights[:, :, :3] > 0).all()
-    assert (weights[:, :, 3:, :3] > 0).all()
-    assert (weights[:, :, 3, 3:] > 0).sum() == 2 * 3 * 3

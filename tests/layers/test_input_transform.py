@@ -1,13 +1,10 @@
 """What is done to windows before the network and undone after it."""
 
-import numpy as np
 import pytest
 import torch
 
 from informer.checkpoint.network import attention_node, build_model
-from informer.members.maps import LinearSkipLayer
 from informer.members.network import ForecastModel
-from informer.members.transform import WindowTransform
 from informer.networks.models.base import ModelDims
 from informer.networks.models.config import InformerConfig, LinearSkip
 
@@ -99,22 +96,6 @@ def test_targets_apart_do_not_see_each_other() -> None:
     assert not torch.allclose(net(changed, enc_mark, dec_x, dec_mark), before), "covariates are read by all"
 
 
-def test_patches_by_hand() -> None:
-    """Red if rows and columns of a token are mixed up, or its marks are not those of its last row."""
-    transform = WindowTransform(DIMS, patch_len=4)
-    given = windows()
-    framed = transform(*given)
-    for tokens, rows in zip(framed[:4], given, strict=True):
-        assert tokens.shape[1] == rows.shape[1] // 4
-    enc_x, enc_mark = given[:2]
-    for token in range(6):
-        by_hand = np.concatenate([enc_x[0, 4 * token + i].numpy() for i in range(4)])
-        np.testing.assert_array_equal(framed.enc_x[0, token].numpy(), by_hand)
-        np.testing.assert_array_equal(framed.enc_mark[0, token].numpy(), enc_mark[0, 4 * token + 3].numpy())
-    out = torch.arange(8.0)[None, None]
-    np.testing.assert_array_equal(transform.undo(out, framed)[0], [[0, 1], [2, 3], [4, 5], [6, 7]])
-
-
 @pytest.mark.parametrize("name", SWITCHES)
 def test_actual_values_take_the_form_of_the_output(name: str) -> None:
     """Red if undoing what is done to a teacher's values gives others."""
@@ -122,28 +103,6 @@ def test_actual_values_take_the_form_of_the_output(name: str) -> None:
     inputs, actual = transform(*windows()), torch.randn(3, 4, 2).double()
     undone = transform.undo(transform.of_targets(actual, inputs), inputs)
     torch.testing.assert_close(undone if inputs.mean is None else undone + inputs.mean, actual)
-
-
-def test_the_linear_skip_by_hand() -> None:
-    """Red if the mean is left out, or the weight is turned around."""
-    skip = LinearSkipLayer(5, 3)
-    torch.nn.init.normal_(skip.weight)
-    history = torch.rand(2, 5, 4)
-    output = skip(history)
-    for b in range(2):
-        for column in range(4):
-            row = history[b, :, column].numpy()
-            by_hand = skip.weight.detach().numpy() @ (row - row.mean()) + row.mean()
-            np.testing.assert_allclose(output[b, :, column].detach().numpy(), by_hand, rtol=1e-5)
-
-
-@pytest.mark.parametrize("lengths", [(25, 8, 4), (24, 7, 4), (24, 8, 6)])
-def test_patches_that_do_not_fit(lengths: tuple[int, int, int]) -> None:
-    """Red if a length that leaves a part of a token is accepted."""
-    problems = InformerConfig(patch_len=4).length_problems(*lengths)
-    assert len(problems) == 1
-    assert "model.patch_len: expected a divisor of" in problems[0]
-    assert not InformerConfig(patch_len=4).length_problems(24, 8, 4)
 
 
 def test_what_is_known_ahead_keeps_its_own_scale() -> None:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from test_input_transform import SWITCHES, network, windows
 
-from informer.base.quantiles import central_pairs, level_problem, quantile_name
 from informer.networks.layers.quantile_head import QuantileHead
 
 DECILES = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -72,33 +71,6 @@ def test_by_hand() -> None:
     step = np.log1p(np.exp(raw + gap))
     expected = np.stack([raw[:, 1] - step[:, 0], raw[:, 1], raw[:, 1] + step[:, 2]], axis=1)
     np.testing.assert_allclose(head(x)[0, 0].detach(), expected, rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    "levels",
-    [
-        [],
-        [0.1, 0.9],
-        [0.9, 0.5],
-        [0.5, 0.5],
-        [0.0, 0.5],
-        [0.5, 1.0],
-        [0.5, float("nan")],
-        [0.1234567, 0.5],
-        [-1.0, 0.5],
-    ],
-)
-def test_levels_that_are_none(levels: list[float]) -> None:
-    assert "expected increasing levels between 0 and 1" in str(level_problem(levels))
-
-
-def test_names_and_pairs() -> None:
-    levels = [0.000001, 0.005, 0.025, 0.07, 0.1, 0.5, 0.9, 0.93, 0.975, 0.999999]
-    assert level_problem(levels) is None
-    names = ["q0.0001", "q0.5", "q2.5", "q7", "q10", "q50", "q90", "q93", "q97.5", "q99.9999"]
-    assert [quantile_name(level) for level in levels] == names
-    assert central_pairs(levels) == [(0.000001, 0.999999), (0.025, 0.975), (0.07, 0.93), (0.1, 0.9)]
-    assert central_pairs([0.5, 0.9]) == []
 
 
 @pytest.mark.parametrize("levels", [[0.1, 0.9], [0.5, 0.1], [0.5, 1.0], [0.0, 0.5]])

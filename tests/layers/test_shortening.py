@@ -11,54 +11,12 @@ from informer.checkpoint.network import attention_node, build_attention, build_m
 from informer.members.network import ForecastModel
 from informer.networks.attention.base import AttentionSpec
 from informer.networks.layers.attention_layer import AttentionLayer
-from informer.networks.layers.encoder import Distil, Eliminate, distilled_length, make_shortening, stack_lengths
+from informer.networks.layers.encoder import Distil, Eliminate, distilled_length, stack_lengths
 from informer.networks.models.base import ModelDims
 from informer.networks.models.config import InformerConfig, Shortening
 from informer.networks.ops import fast
-from informer.networks.ops.pooling import halve
 
 LENGTHS = [1, 2, 3, 8, 13]
-
-
-def rows(length: int) -> Tensor:
-    return torch.randn(3, length, 4, generator=torch.Generator().manual_seed(length), dtype=torch.float64)
-
-
-def oracle(kind: str, own: nn.Module, x: Tensor) -> Tensor:
-    """By torch's modules, or a loop."""
-    length, columns = x.shape[1], x.transpose(1, 2)
-    if kind == "conv":
-        conv = nn.Conv1d(4, 4, 3, padding=1, padding_mode="circular").double()
-        conv.load_state_dict(own.conv.state_dict())
-        norm = nn.BatchNorm1d(4).double() if own.norm is not None else nn.Identity()
-        pooled = nn.MaxPool1d(3, 2, 1)(nn.functional.elu(norm(conv(columns)))).transpose(1, 2)
-        if own.norm is not None:
-            torch.testing.assert_close(own.norm.running_var, norm.running_var)
-        return pooled
-    if kind == "max":
-        return nn.MaxPool1d(3, 2, 1)(columns).transpose(1, 2)
-    if kind == "avg":
-        return torch.stack([x[:, max(0, i - 1) : i + 2].mean(dim=1) for i in range(0, length, 2)], dim=1)
-    if kind == "funnel":
-        return torch.stack([x[:, i : i + 2].mean(dim=1) for i in range(0, length, 2)], dim=1)
-    weight, bias = own.conv.weight, own.conv.bias
-    return torch.stack(
-        [bias + sum(x[:, (i + t - 1) % length] @ weight[:, :, t].T for t in range(3)) for i in range(0, length, 2)],
-        dim=1,
-    )
-
-
-@pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize(
-    ("kind", "norm"), [("conv", True), *((kind, False) for kind in ("conv", "max", "avg", "strided", "funnel"))]
-)
-def test_equals_its_formula(kind: str, norm: bool, length: int) -> None:
-    """Distilling without BatchNorm is the paper's formula. Red if a window, a border or the length rule differs."""
-    torch.manual_seed(0)
-    own, x = make_shortening(kind, 4, norm=norm).double(), rows(length)
-    output = own(x)
-    torch.testing.assert_close(output, oracle(kind, own, x), rtol=0, atol=1e-12)
-    assert output.shape[1] == distilled_length(length)
 
 
 @pytest.mark.parametrize("name", ["full", "prob", "longformer", "linear"])
@@ -108,19 +66,6 @@ def test_every_network_learns(kind: Shortening, way: dict) -> None:
     assert encoder(x).shape[1] == encoder.out_length == (39 if kind is Shortening.none else 7 + 7)
 
 
-@pytest.mark.parametrize("kind", [Shortening.funnel, Shortening.eliminate])
-def test_recomputed_layers_change_nothing(kind: Shortening) -> None:
-    """Red if the longer memory is lost, or the choice of rows is another one, when layers are computed again."""
-
-    def gradients(**way: bool) -> list[Tensor]:
-        net = network(distil=kind, **way).train()
-        net(*batch()).square().sum().backward()
-        return [p.grad for p in net.parameters()]
-
-    for ours, theirs in zip(gradients(activation_checkpointing=True), gradients(), strict=True):
-        assert torch.equal(ours, theirs)
-
-
 def test_funnel_asks_all_rows() -> None:
     """The second layer by hand: queries and residual are the pooled rows, keys and values all of them."""
     stack = network(distil=Shortening.funnel, encoder_stacks=[2]).eval().network.encoder.stacks[0]
@@ -153,14 +98,6 @@ def test_a_mechanism_that_needs_equal_lengths_cannot_funnel() -> None:
         network("longformer", distil=Shortening.funnel)
 
 
-@pytest.mark.parametrize("seq_len", [24, 25, 26, 97, 98, 99])
-def test_three_layers_and_one_over_a_quarter_end_alike(seq_len: int) -> None:
-    """Red if fractions are rounded otherwise than distilling rounds."""
-    first, second = stack_lengths(seq_len, 2, [1, 0.25])
-    assert first == seq_len
-    assert second == distilled_length(distilled_length(seq_len))
-
-
 def test_fractions() -> None:
     assert stack_lengths(30, 3, None) == [30, 15, 7]
     assert stack_lengths(30, 3, [1, 0.1, 0.5]) == [30, 3, 15]  # 0.1 * 30 is 3.0000000000000004 in floats
@@ -180,34 +117,6 @@ def test_fractions() -> None:
 def test_what_cannot_be_is_a_problem(config: dict, message: str) -> None:
     (problem,) = InformerConfig(**config).problems()
     assert re.match(message, problem), problem
-
-
-@pytest.mark.parametrize("length", [1, 2, 3, 8, 13])
-def test_gradients_are_those_of_torchs_pool(length: int) -> None:
-    """Red if a maximum's gradient goes to another row, is lost, or of equal rows goes to another one than torch's."""
-    torch.manual_seed(0)
-    x = torch.randint(3, (3, length, 4)).double().requires_grad_()
-    grad = torch.randn(3, distilled_length(length), 4, dtype=torch.float64)
-    expected = nn.functional.max_pool1d(x.transpose(1, 2), 3, 2, 1).transpose(1, 2)
-    output = halve(x)
-    assert torch.equal(output, expected)
-    (from_torch,) = torch.autograd.grad(expected, x, grad)
-    (own,) = torch.autograd.grad(output, x, grad)
-    torch.testing.assert_close(own, from_torch, rtol=0, atol=1e-15)
-
-
-def test_pooling_keeps_two_bytes_a_maximum() -> None:
-    """Red if the pool keeps its rows, or wide indices."""
-    x = torch.randn(2, 7, 5, requires_grad=True)
-    sizes: list[int] = []
-
-    def note(kept: Tensor) -> Tensor:
-        sizes.append(kept.nbytes)
-        return kept
-
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda kept: kept):
-        halve(x)
-    assert sorted(sizes) == [2 * 3 * 5, 2 * 4 * 5]
 
 
 def test_a_single_row_is_normalised_by_the_statistics_so_far() -> None:

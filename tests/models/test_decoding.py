@@ -86,29 +86,6 @@ def test_the_median_of_quantiles_is_fed_back() -> None:
     torch.testing.assert_close(net(*inputs), fed_back(net, inputs), rtol=0, atol=1e-12)
 
 
-@torch.no_grad()
-def test_with_instance_normalisation_forecasts_are_fed_back_normalised() -> None:
-    """Red if rows that were fed back are hidden as the horizon is, or are not in the scale of the window."""
-    net, inputs = network(instance_norm=True), windows()
-    enc_x, enc_mark, dec_x, dec_mark = inputs
-    mean, scale = enc_x.mean(1, keepdim=True), (enc_x.var(1, correction=0, keepdim=True) + 1e-5).sqrt()
-    mean[..., 1], scale[..., 1] = 0.0, 1.0
-    shown = torch.ones_like(dec_x)
-    shown[:, TOKEN:, [0, 2, 3]] = 0.0
-    inside = [(enc_x - mean) / scale, enc_mark, (dec_x - mean) / scale * shown, dec_mark]
-    net.transform.instance_norm = False
-    expected = fed_back(net, inside)
-    net.transform.instance_norm = True
-    torch.testing.assert_close(net(*inputs), expected * scale[..., [2, 0]] + mean[..., [2, 0]], rtol=0, atol=1e-10)
-
-
-def test_gradients_flow_through_what_is_fed_back() -> None:
-    """Red if a forecast is detached before it is fed back: the first one would not depend on the last row's loss."""
-    net, inputs = network(), windows()
-    (whole,) = torch.autograd.grad(net(*inputs)[:, -1].sum(), net.network.head.bias)
-    assert not torch.allclose(whole, torch.full_like(whole, float(len(inputs[0]))))  # what the last pass alone gives
-
-
 STEP = ["model.decoding=step", "model.offset=3"]
 
 
@@ -151,14 +128,6 @@ def test_an_offset_moves_the_forecast(stepped: Path, folder: Path) -> None:
     assert first["forecast"].to_numpy() == pytest.approx(forecast["price"].to_numpy(), rel=1e-4)
     assert first["actual"].to_numpy() == pytest.approx(table["price"].iloc[283:289].to_numpy())
     done("predict", f"checkpoint={stepped}", f"input={resource('data/sample.csv')}", "mode=rolling")
-
-
-def test_its_description_has_the_offset(folder: Path) -> None:
-    """Its graph is among those of `tests/inference/graphs_of_models.py`."""
-    keys = [*STEP, *ROLES, "pred_len=2", "trainer.max_steps=1", "run_dir=run"]
-    done("train", "dataset=sample", *SMALL, *keys)
-    done("export", "checkpoint=run", "output=model.safetensors")
-    assert json.loads(Path("model.safetensors.json").read_text())["lengths"]["offset"] == 3
 
 
 def test_another_decoding_is_scored_on_the_same_weights(trained: Trained, folder: Path) -> None:

@@ -1,18 +1,16 @@
 """LSTMa against its formula in loops of float64, its teacher forcing, and every command."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from entry_points import SMALL, assert_same_weights, call, done, killed, refusal
+from entry_points import SMALL, done, refusal
 from torch import Tensor
 
 from informer import checkpoint
-from informer.base.errors import InputError
-from informer.checkpoint.network import attention_class, attention_names, attention_node, build_model
+from informer.checkpoint.network import attention_node, build_model
 from informer.members.network import ForecastModel
 from informer.networks.models.base import ModelDims
 from informer.networks.models.lstma import LstmaConfig
@@ -144,58 +142,6 @@ def test_the_median_of_quantiles_is_fed_back() -> None:
     torch.testing.assert_close(output[..., 1], alone(*inputs), rtol=0, atol=1e-12)
 
 
-@torch.no_grad()
-def test_normalised_windows_may_be_moved_and_stretched() -> None:
-    """f(a x + b) = a f(x) + b, with a teacher too. Red if what it is fed is in another scale than its own forecasts."""
-    net, inputs = network(instance_norm=True), windows()
-    actual = torch.randn(3, 5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    shift, stretch = torch.tensor([5.0, 0.0, 7.0, 1.0]).double(), torch.tensor([3.0, 1.0, 40.0, 2.0]).double()
-    moved = [x * stretch + shift if x.shape[2] == 4 else x for x in inputs]
-    for of_actual, of_moved in (({}, {}), ({"actual": actual}, {"actual": actual * stretch[[2, 0]] + shift[[2, 0]]})):
-        expected = net(*inputs, **of_actual) * stretch[[2, 0]] + shift[[2, 0]]
-        torch.testing.assert_close(net(*moved, **of_moved), expected, rtol=1e-3, atol=1e-3)
-
-
-@torch.no_grad()
-def test_targets_of_their_own_windows_begin_at_their_last_observed_value() -> None:
-    """Red if the mask of another target is read: a row that is missing in one moves the forecast of that one only."""
-    dims = replace(DIMS, enc_in=6, masked=(0, 2))
-    torch.manual_seed(0)
-    net = build_model(
-        LstmaConfig(d_model=6, channel_independent=True), dims, attn=ADDITIVE, decoder_attn=ADDITIVE,
-        cross_attn=ADDITIVE,
-    ).double().eval()  # fmt: skip
-    enc_x, enc_mark, dec_x, dec_mark = windows()
-    enc_x, dec_x = (torch.cat([x, torch.ones_like(x[:, :, :2])], dim=2) for x in (enc_x, dec_x))
-    before, seen = net(enc_x, enc_mark, dec_x, dec_mark), []
-    enc_x[:, -1, 0], enc_x[:, -1, 4] = 0.0, 0.0
-    hook = net.network.dec_value.register_forward_pre_hook(lambda module, operands: seen.append(operands[0]))
-    after = net(enc_x, enc_mark, dec_x, dec_mark)
-    hook.remove()
-    assert torch.equal(after[..., 0], before[..., 0])
-    assert not torch.allclose(after[..., 1], before[..., 1])
-    torch.testing.assert_close(seen[0][:, 0, 0].view(3, 2), torch.stack([enc_x[:, -1, 2], enc_x[:, -2, 0]], dim=1))
-
-
-@pytest.mark.parametrize("name", attention_names())
-@torch.no_grad()
-def test_mechanisms_serve_one_query_or_say_that_they_cannot(name: str) -> None:
-    """c_j is the mechanism's own matrix times the encoder's states."""
-    if not attention_class(attention_node(name)["_target_"]).CROSS:
-        with pytest.raises(InputError, match=r"^cross_attn: \w+ needs len_q == len_k, found 1 and 9"):
-            network(attention_node(name), n_heads=2)
-        return
-    net = network(attention_node(name), n_heads=2)
-    inputs, calls = windows(), []
-    attention = net.network.attention.attention
-    hook = attention.register_forward_hook(lambda module, args, output: calls.append((args, output)))
-    assert net(*inputs).isfinite().all()
-    hook.remove()
-    assert len(calls) == 5
-    for (q, k, v), output in calls:
-        torch.testing.assert_close(output, attention.weights(q, k) @ v, rtol=0, atol=1e-10)
-
-
 LSTMA = ["dataset=sample", *SMALL[1:], "model=lstma", "model.d_model=8", "optim.lr=1e-2"]
 ROLES = ["targets=[price,demand]", "future_covariates=[temperature]", "loss=quantile"]
 
@@ -216,16 +162,6 @@ def test_it_is_scored_again_alike(run: Path, folder: Path) -> None:
     assert Path("again/attention_cross_1.png").exists()
     line = refusal("eval", f"checkpoint={run}", "model.decoding=step")
     assert "model.decoding: expected model.family=informer, found lstma" in line
-
-
-def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(folder: Path) -> None:
-    """Red if the teacher's draws or share depend on anything that is not saved."""
-    arguments = [*LSTMA, "trainer.max_epochs=2", "trainer.save_every_minutes=0.000001"]
-    done("train", *arguments, "run_dir=whole")
-    with killed("informer.training.loop.train_step", at=9):
-        call("train", *arguments, "run_dir=cut")
-    done("train", "resume=cut")
-    assert_same_weights("whole", "cut")
 
 
 @pytest.mark.parametrize(
