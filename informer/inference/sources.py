@@ -131,7 +131,7 @@ def _scaled(trained: TrainedModel, batch: Batch, output: Float64[Tensor, "b pred
 def _of_linear_part(trained: TrainedModel, batch: Batch) -> Sources:
     """Sources of the maps, of the linear skip, or of the mean of a normalised window."""
     model, dims, season = trained.model, trained.model.dims, Frequency.parse(trained.checkpoint.frequency).season
-    enc_x, dec_x = dims.values(batch)
+    enc_x, dec_x = dims.values(batch.enc_x, batch.dec_x)
     windows = enc_x, batch.enc_mark, dec_x, batch.dec_mark
     if model.skip is not None:
         history = unmasked(enc_x, dims.masked or (), dims.masks)[:, :, list(dims.target_positions)]

@@ -7,11 +7,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from informer.data.windows import Batch
 from informer.members.maps import LinearMaps, LinearSkipLayer
 from informer.members.transform import NetworkInputs, WindowTransform, with_quantile_axis
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.distribution_head import DistributionHead
-from informer.networks.models.base import DecMarks, DecValues, EncMarks, EncValues, Inputs, ModelDims, Network, point
+from informer.networks.models.base import DecMarks, DecValues, EncMarks, EncValues, ModelDims, Network, point
 from informer.networks.models.config import ModelConfig
 from informer.networks.ops.gaps import history_of, unmasked
 
@@ -175,7 +176,7 @@ def inputs_of(model: nn.Module) -> tuple[str, ...]:
 
 
 def model_output(
-    model: nn.Module, batch: Inputs, *, with_actual: bool = False, for_loss: bool = False
+    model: nn.Module, batch: Batch, *, with_actual: bool = False, for_loss: bool = False
 ) -> Float[Tensor, "b pred_len n *q"]:
     """Scaled output for a batch; all code calls models through this function.
 
@@ -199,22 +200,22 @@ def model_output(
     return _in_range(inside, output, batch)
 
 
-def model_forecast(model: ForecastModel, batch: Inputs) -> Float[Tensor, "b pred_len n"]:
+def model_forecast(model: ForecastModel, batch: Batch) -> Float[Tensor, "b pred_len n"]:
     """Point forecasts of the scaled targets of a batch."""
     return point(model_output(model, batch), model.quantiles)
 
 
-def forecast_without_network(model: ForecastModel, batch: Inputs) -> Float[Tensor, "b pred_len n"]:
+def forecast_without_network(model: ForecastModel, batch: Batch) -> Float[Tensor, "b pred_len n"]:
     """Point forecasts of a batch without the network's contribution."""
     return _in_range(model, model.start(*_arguments(model, batch)), batch)
 
 
-def _arguments(model: ForecastModel, batch: Inputs) -> tuple[Tensor, ...]:
-    enc_x, dec_x = model.dims.values(batch)
+def _arguments(model: ForecastModel, batch: Batch) -> tuple[Tensor, ...]:
+    enc_x, dec_x = model.dims.values(batch.enc_x, batch.dec_x)
     return enc_x, batch.enc_mark, dec_x, batch.dec_mark, *((batch.series,) if model.reads_series else ())
 
 
-def _in_range(model: ForecastModel, output: Tensor, batch: Inputs) -> Tensor:
+def _in_range(model: ForecastModel, output: Tensor, batch: Batch) -> Tensor:
     """The output with constant targets continued, and at least zero where the model's targets are."""
     output = constants_held(output, batch, model.dims.target_positions)
     return at_least_zero(output, batch.units, model.non_negative) if model.non_negative else output
@@ -230,7 +231,7 @@ def with_counts(output: Float[Tensor, "b l n p"], units: Any) -> Float[Tensor, "
     return torch.cat([output, torch.stack(ends, dim=-1)], dim=-1)
 
 
-def constants_held(output: Float[Tensor, "b pred_len n *q"], batch: Inputs, targets: Sequence[int]) -> Tensor:
+def constants_held(output: Float[Tensor, "b pred_len n *q"], batch: Batch, targets: Sequence[int]) -> Tensor:
     """Scaled forecasts, where targets that are constant in training keep their last observed value.
 
     Args:

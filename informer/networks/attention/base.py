@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 # shapes of operands and results, named once for all mechanisms
@@ -19,6 +19,11 @@ Keys = Float[Tensor, "b h s e"]
 Values = Float[Tensor, "b h s d"]
 Outputs = Float[Tensor, "b h l d"]
 Matrix = Float[Tensor, "b h l s"]
+# rows of a layer, the rows that they ask, which of those exist, and the rows that come out
+Rows = Float[Tensor, "b l d"]
+Memory = Float[Tensor, "b s d"]
+KeyMask = Bool[Tensor, "b s"]
+OutRows = Float[Tensor, "b n d"]
 
 
 @dataclass(frozen=True, slots=True)

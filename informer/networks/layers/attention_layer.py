@@ -4,10 +4,10 @@ from typing import final
 
 import torch
 from einops import rearrange
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.networks.attention.base import Attention
+from informer.networks.attention.base import Attention, KeyMask, Keys, Memory, OutRows, Rows
 from informer.networks.ops import fast
 from informer.networks.ops.chunks import rows_per_chunk
 from informer.networks.ops.products import Linear
@@ -59,13 +59,7 @@ class AttentionLayer(nn.Module):
             return rearrange(heads, "b h l e -> b (h l e)").unflatten(1, (heads.shape[2], -1))
         return rearrange(heads, "b h l e -> b l (h e)")
 
-    def forward(
-        self,
-        x: Float[Tensor, "b l d"],
-        memory: Float[Tensor, "b s d"],
-        n_last: int | None = None,
-        mask: Bool[Tensor, "b s"] | None = None,
-    ) -> Float[Tensor, "b n d"]:
+    def forward(self, x: Rows, memory: Memory, n_last: int | None = None, mask: KeyMask | None = None) -> OutRows:
         """Attend from rows of x to the rows of memory in `mask` (None: all), and project the last `n_last` rows (None:
         all) to the output.
 
@@ -74,18 +68,13 @@ class AttentionLayer(nn.Module):
         """
         return self.attend(x, *self.memory_heads(memory), n_last, mask)
 
-    def memory_heads(self, memory: Float[Tensor, "b s d"]) -> tuple[Float[Tensor, "b h s e"], Float[Tensor, "b h s e"]]:
+    def memory_heads(self, memory: Memory) -> tuple[Keys, Keys]:
         """Keys and values of a memory, for calls of `attend` that share it."""
         return self.split(self.key(memory)), self.split(self.value(memory))
 
     def attend(
-        self,
-        x: Float[Tensor, "b l d"],
-        keys: Float[Tensor, "b h s e"],
-        values: Float[Tensor, "b h s e"],
-        n_last: int | None = None,
-        mask: Bool[Tensor, "b s"] | None = None,
-    ) -> Float[Tensor, "b n d"]:
+        self, x: Rows, keys: Keys, values: Keys, n_last: int | None = None, mask: KeyMask | None = None
+    ) -> OutRows:
         """Like `forward`, with the keys and values of `memory_heads`."""
         if mask is not None and not self.attention.KEY_MASK:
             raise ValueError(f"{type(self.attention).__name__} takes no mask of keys: choose full attention")
@@ -98,7 +87,7 @@ class AttentionLayer(nn.Module):
         return self.out(merged if self.gate is None else merged * self.gate(x).sigmoid())
 
     @torch.no_grad()
-    def received(self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"]) -> Float[Tensor, "b s"]:
+    def received(self, x: Rows, memory: Memory) -> Float[Tensor, "b s"]:
         """Attention that each row of memory receives, summed over heads and queries: column sums in eval mode."""
         q, k = self.split(self.query(x)), self.split(self.key(memory))
         if torch.compiler.is_compiling():  # splits would fix the number of windows in the graph

@@ -6,6 +6,7 @@ from typing import Any, final
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from informer.networks.attention.base import KeyMask, Memory, OutRows, Rows
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.ops.dropout import Dropout
@@ -36,12 +37,12 @@ class DecoderLayer(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "b l d"],
-        memory: Float[Tensor, "b s d"],
+        x: Rows,
+        memory: Memory,
         n_last: int | None = None,
         mask: Bool[Tensor, "b l"] | None = None,
-        memory_mask: Bool[Tensor, "b s"] | None = None,
-    ) -> Float[Tensor, "b n d"]:
+        memory_mask: KeyMask | None = None,
+    ) -> OutRows:
         """The last `n_last` output rows (None: all); earlier rows only serve as keys and values of self-attention.
 
         `mask` and `memory_mask` are the rows of x and of the memory that are keys (None: all).
@@ -65,7 +66,7 @@ class Decoder(nn.Module):
         self.norm = nn.LayerNorm(d_model)
         self.pred_len = pred_len
 
-    def forward(self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"]) -> Float[Tensor, "b pred_len d"]:
+    def forward(self, x: Rows, memory: Memory) -> Float[Tensor, "b pred_len d"]:
         """[b label_len+pred_len d] -> [b pred_len d]."""
         x = run(self.layers[:-1], x, memory, recompute=self.recompute)
         return self.norm(run(self.layers[-1:], x, memory, self.pred_len, recompute=self.recompute))

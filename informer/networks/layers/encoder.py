@@ -27,6 +27,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from informer.networks.attention.base import KeyMask, Memory, OutRows, Rows
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.ops.dropout import Dropout
@@ -56,7 +57,7 @@ class Distil(nn.Module):
         self.conv = Conv3(d_model, d_model)
         self.norm = RowNorm(d_model) if norm else None
 
-    def forward(self, x: Float[Tensor, "b l d"], mask: Bool[Tensor, "b l"] | None = None) -> Float[Tensor, "b n d"]:
+    def forward(self, x: Rows, mask: Bool[Tensor, "b l"] | None = None) -> OutRows:
         """[b l d] -> [b ceil(l/2) d].
 
         With a mask of the rows that exist, others are zeros in the convolution, which then does not join both ends, and
@@ -94,7 +95,7 @@ class RowNorm(nn.BatchNorm1d):
 class MaxPool(nn.Module):
     """Maximum of every second row and its neighbours."""
 
-    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
+    def forward(self, x: Rows) -> OutRows:
         """[b l d] -> [b ceil(l/2) d]."""
         return halve(x)
 
@@ -107,7 +108,7 @@ class OverRows(nn.Module):
         super().__init__()
         self.conv = conv
 
-    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
+    def forward(self, x: Rows) -> OutRows:
         """[b l d] -> [b ceil(l/2) d]."""
         return self.conv(x.transpose(1, 2)).transpose(1, 2)
 
@@ -116,7 +117,7 @@ class OverRows(nn.Module):
 class Eliminate(nn.Module):
     """Keeps the rows that received most attention; among equals the first."""
 
-    def forward(self, x: Float[Tensor, "b l d"], received: Float[Tensor, "b l"]) -> Float[Tensor, "b n d"]:
+    def forward(self, x: Rows, received: Float[Tensor, "b l"]) -> OutRows:
         """[b l d] -> [b ceil(l/2) d]."""
         n, length = distilled_length(x.shape[1]), x.shape[1]
         least = received.topk(n, dim=1).values[:, -1:]  # of operations that ONNX has, so no stable sorting
@@ -165,12 +166,7 @@ class EncoderLayer(nn.Module):
         self.norm2 = nn.LayerNorm(d_model)
         self.dropout = Dropout(dropout)
 
-    def forward(
-        self,
-        x: Float[Tensor, "b l d"],
-        memory: Float[Tensor, "b s d"] | None = None,
-        mask: Bool[Tensor, "b s"] | None = None,
-    ) -> Float[Tensor, "b l d"]:
+    def forward(self, x: Rows, memory: Memory | None = None, mask: KeyMask | None = None) -> Rows:
         """Output of the layer; keys and values come from the rows in `mask` (None: all) of `memory` (None: x)."""
         x = self.norm1(x + self.dropout(self.attention(x, x if memory is None else memory, mask=mask)))
         return self.norm2(x + self.feed_forward(x))
@@ -224,7 +220,7 @@ class EncoderStack(nn.Module):
         # from N(0, 1), the scale of rows after LayerNorm
         self.tokens = nn.Parameter(torch.randn(n_tokens, d_model)) if n_tokens else None
 
-    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
+    def forward(self, x: Rows) -> OutRows:
         """Encode the last `length` rows of x into `out_length` rows."""
         x = x[:, -self.length :]
         if self.tokens is not None:
@@ -254,6 +250,6 @@ class Encoder(nn.Module):
         self.stacks = nn.ModuleList(built)
         self.out_length = sum(stack.out_length for stack in built)
 
-    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
+    def forward(self, x: Rows) -> OutRows:
         """[b l d] -> [b out_length d]."""
         return torch.cat([stack(x) for stack in self.stacks], dim=1)

@@ -8,7 +8,7 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -87,31 +87,11 @@ class ModelDims:
         """Rows of the decoder's input: start token and horizon."""
         return self.label_len + self.pred_len
 
-    def values(self, batch: "Inputs") -> tuple[Float[Tensor, "b seq_len c"], Float[Tensor, "b dec_len c"]]:
-        """Encoder and decoder values of a batch; with gaps in training, NaN is replaced and masks are appended."""
+    def values(self, enc_x: EncValues, dec_x: DecValues) -> tuple[Tensor, Tensor]:
+        """Values of windows as a network reads them: with gaps in training, NaN is replaced and masks are appended."""
         if self.masked is None:
-            return batch.enc_x, batch.dec_x
-        return with_masks(batch.enc_x, batch.dec_x, self.masked, known=self.known, label_len=self.label_len)
-
-
-@runtime_checkable
-class Inputs(Protocol):
-    """Fields of a batch that a network reads, the actual values and their units."""
-
-    @property
-    def enc_x(self) -> Tensor: ...
-    @property
-    def enc_mark(self) -> Tensor: ...
-    @property
-    def dec_x(self) -> Tensor: ...
-    @property
-    def dec_mark(self) -> Tensor: ...
-    @property
-    def series(self) -> Tensor: ...
-    @property
-    def target(self) -> Tensor: ...
-    @property
-    def units(self) -> Any: ...
+            return enc_x, dec_x
+        return with_masks(enc_x, dec_x, self.masked, known=self.known, label_len=self.label_len)
 
 
 AttentionFactory = Callable[[AttentionSpec], Attention]

@@ -103,8 +103,8 @@ def whole() -> int:
 
 
 def cached(x: Tensor) -> int:
-    """Elements of an array made from x that stays in cache between passes; a GPU takes as many as memory allows."""
-    return _Chosen.cached if _Chosen.on and not x.is_cuda else whole()
+    """Elements of an array made from x that stays in a CPU's cache between passes; a GPU takes what memory allows."""
+    return _Chosen.cached if _Chosen.on and x.device.type == "cpu" else whole()
 
 
 def block_rows() -> int:
