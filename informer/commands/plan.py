@@ -30,7 +30,7 @@ from informer.read.checks import CONFIRM, ends_without
 from informer.read.columns import CategoryReader, coded
 from informer.read.files import list_files
 from informer.read.series import Series, column_values, table_of_file
-from informer.read.shapes import with_series_names
+from informer.read.shapes import prepared, with_series_names
 from informer.read.split import WITHOUT_TRAINING, cut_rows, shortage
 from informer.read.table import read_table, without
 from informer.read.time_columns import digits_format
@@ -301,8 +301,8 @@ def with_future(settings: ForecastConfig) -> tuple[ForecastConfig, list[str], li
             table = table_of_file(files[0], settings.dataset)
             key = config.series_col or series_column(table, settings.dataset)
             texts = categories_ahead(table, known, key, target)
-        elif target is not None and not config.keeps_gaps and ends_without(read_table(files[0], config), target):
-            columns, texts, rows = columns_ahead(table_of_file(files[0], config), config, target, known)
+        elif target and not config.keeps_gaps and ends_without(cells := read_table(files[0], config), target):
+            columns, texts, rows = columns_ahead(prepared(cells, config), config, target, known)
             if columns and settings.ahead is None:
                 settings = replace(settings, horizon=str(rows.min()))
                 if rows.min() < rows.max():
