@@ -266,9 +266,9 @@ def bigbird(attn, given, head, q, k, allowed):
 
 def with_summaries(attn, head, q, k, near):
     """P_local + P_global U, with the learned queries g: U = softmax(g k^T) reads the sequence."""
-    if attn.summary is None:
+    if attn.g is None:
         return of_scores(scaled(q, k), near)
-    reading = softmax(scaled(own(attn.summary, "g", head), k), axis=1)
+    reading = softmax(scaled(own(attn, "g", head), k), axis=1)
     scores = np.concatenate([np.where(near, scaled(q, k), -np.inf), scaled(q, reading @ k)], axis=1)
     shares = softmax(scores, axis=1)
     return shares[:, : len(k)] + shares[:, len(k) :] @ reading

@@ -17,9 +17,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec, Outputs, Queries
+from informer.networks.attention.base import Attention, Outputs, Queries
 from informer.networks.attention.blocks import Piece, attend, columns
-from informer.networks.attention.parameters import at_least
 from informer.networks.attention.summary_tokens import SummaryAttention
 
 
@@ -28,9 +27,9 @@ class GlobalLocalAttention(Attention):
     """The four parts g2g, g2l, l2g and l2l around the pattern of `local`.
 
     Args:
-        spec: sizes and options of the layer, including tokens.
         local: a mechanism for the rows without the tokens.
-        n_tokens: number of tokens, at least 1; they are the first rows of queries, keys and values.
+        n_tokens: number of tokens, at least 1; they are the first rows of queries, keys and values, before those of
+            `local`.
 
     Raises:
         ValueError: `local` defines no pattern, or has summaries of its own.
@@ -40,14 +39,15 @@ class GlobalLocalAttention(Attention):
     CROSS = False
     COST = "O(L (radius + n_tokens) + n_tokens^2) time and memory"
 
-    def __init__(self, spec: AttentionSpec, local: Attention, *, n_tokens: int) -> None:
-        super().__init__(spec)
+    def __init__(self, local: Attention, *, n_tokens: int) -> None:
+        super().__init__(replace(local.spec, len_q=local.spec.len_q + n_tokens, len_k=local.spec.len_k + n_tokens))
         if not isinstance(local, SummaryAttention):
-            raise ValueError(f"expected attn=etc or attn=bigbird_etc with it, found {type(local).__name__}")
-        if local.n_summaries:
-            raise ValueError(f"expected attn.n_global=0 with it, whose place they take, found {local.n_summaries}")
-        self.local = local
-        self.n_tokens = at_least("n_tokens", n_tokens, 1)
+            found = f"attn=etc or attn=bigbird_etc with it, found {type(local).__name__}"
+            raise ValueError(f"model.global_tokens: expected {found}")
+        if local.g is not None:
+            found = f"attn.n_global=0 with it, whose place they take, found {local.g.shape[1]}"
+            raise ValueError(f"model.global_tokens: expected {found}")
+        self.local, self.n_tokens = local, n_tokens
 
     def forward(self, q: Queries, k: Queries, v: Outputs) -> Outputs:
         """One softmax for the tokens and one for the rows, with dropout on the weights in training."""
@@ -68,16 +68,3 @@ class GlobalLocalAttention(Attention):
         allowed = torch.ones(*pattern.shape[:-2], *scores.shape[-2:], dtype=torch.bool, device=q.device)
         allowed[..., n:, n:] = pattern
         return scores.masked_fill(~allowed, float("-inf")).softmax(dim=-1)
-
-
-def with_tokens(local: Attention, n: int) -> GlobalLocalAttention:
-    """Attention with n learned global tokens in front of the rows, which `local` attends.
-
-    Raises:
-        ValueError: `local` defines no rows nearby, or has tokens of its own.
-    """
-    spec = replace(local.spec, len_q=local.spec.len_q + n, len_k=local.spec.len_k + n)
-    try:
-        return GlobalLocalAttention(spec, local, n_tokens=n)
-    except ValueError as error:
-        raise ValueError(f"model.global_tokens: {error}") from error

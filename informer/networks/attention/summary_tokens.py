@@ -7,7 +7,6 @@ The learned queries g replace the projected tokens of the paper's global input. 
 
 from abc import abstractmethod
 from functools import partial
-from typing import final
 
 import torch
 from jaxtyping import Bool
@@ -19,30 +18,19 @@ from informer.networks.attention.parameters import at_least
 from informer.networks.ops.fast import normal
 
 
-@final
-class Summary(nn.Module):
-    """`n_global` learned queries per head, g [h n e], initialised from N(0, I) so that they read different keys."""
-
-    def __init__(self, spec: AttentionSpec, n_global: int) -> None:
-        super().__init__()
-        self.g = nn.Parameter(normal(spec.n_heads, n_global, spec.d_head))
-
-    def forward(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Summary keys [b h n e] and values [b h n d]."""
-        weights = ((self.g.to(k.dtype) * self.g.shape[-1] ** -0.5) @ k.transpose(-1, -2)).softmax(dim=-1)
-        return weights @ k, weights @ v
-
-
 class SummaryAttention(Attention):
-    """A mechanism whose rows attend to a few rows and to `n_global` learned summaries, in one softmax."""
+    """A mechanism whose rows attend to a few rows and to `n_global` learned summaries, in one softmax.
+
+    `g` [h n e] starts from N(0, I), so that summaries read different keys; None without summaries.
+    """
 
     CAUSAL = False
     CROSS = False
 
     def __init__(self, spec: AttentionSpec, n_global: int) -> None:
         super().__init__(spec)
-        self.n_summaries = at_least("n_global", n_global, 0)
-        self.summary = Summary(spec, n_global) if n_global else None
+        shape = spec.n_heads, at_least("n_global", n_global, 0), spec.d_head
+        self.g = nn.Parameter(normal(*shape)) if n_global else None
 
     @abstractmethod
     def local_pieces(self, q: Tensor, k: Tensor, v: Tensor) -> list[Piece]:
@@ -60,14 +48,14 @@ class SummaryAttention(Attention):
         """
         scaled = q * self.spec.d_head**-0.5
         pieces = self.local_pieces(scaled, k, v)
-        if self.summary is not None:
-            summary_k, summary_v = self.summary(k, v)
-            pieces.append(partial(columns, scaled, summary_k, summary_v, self.p))
+        if self.g is not None:
+            reading = ((self.g.to(k.dtype) * self.spec.d_head**-0.5) @ k.transpose(-1, -2)).softmax(dim=-1)
+            pieces.append(partial(columns, scaled, reading @ k, reading @ v, self.p))
         return attend(pieces, v.dtype)
 
     def weights(self, q: Queries, k: Keys) -> Matrix:
         """P_local + P_global U."""
-        g = q.new_empty(q.shape[1], 0, q.shape[3]) if self.summary is None else self.summary.g.to(k.dtype)
+        g = q.new_empty(q.shape[1], 0, q.shape[3]) if self.g is None else self.g.to(k.dtype)
         scale = q.shape[-1] ** -0.5
         reading = torch.softmax(torch.einsum("hne,bhse->bhns", g, k) * scale, dim=-1)
         summary_keys = torch.einsum("bhns,bhse->bhne", reading, k)

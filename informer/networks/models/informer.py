@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.networks.attention.base import AttentionSpec
-from informer.networks.attention.global_local import with_tokens
+from informer.networks.attention.global_local import GlobalLocalAttention
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.decoder import Decoder, DecoderLayer
 from informer.networks.layers.embedding import Embedding
@@ -64,7 +64,7 @@ class Informer(Network):
         def encoder_layer(index: int, len_q: int, len_k: int) -> EncoderLayer:
             mechanism = attentions.encoder(spec(len_q, len_k, index))
             if config.global_tokens:
-                mechanism = with_tokens(mechanism, config.global_tokens)
+                mechanism = GlobalLocalAttention(mechanism, n_tokens=config.global_tokens)
             attention = AttentionLayer(d_model, mechanism, gate=gate)
             return EncoderLayer(attention, feed_forward(), d_model=d_model, dropout=config.dropout)
 
