@@ -16,7 +16,7 @@ import pandas as pd
 from jaxtyping import Float64
 
 from informer.base.errors import InputError, listed
-from informer.inference.ahead import BOTH, EFFECTS, HISTORY, NETWORK, Known, PanelEffects, candidates
+from informer.inference.ahead import BOTH, EFFECTS, HISTORY, NETWORK, Candidate, Known, PanelEffects, candidates
 from informer.inference.model import Forecast
 from informer.inference.rolling import tidy_table
 from informer.members.zero import Histories, pretrained
@@ -39,6 +39,8 @@ LEAST_SHARE = 0.6
 """Share of the rows before all such origins, which effects are fitted to."""
 MEAN_OF = 4
 """Seasons of the mean that is a baseline."""
+CHECKED, CHANCE = 80, 2.0
+"""Level in percent whose coverage decides on `ZeroModel.width`, and the standard errors that are chance."""
 
 
 def tails(level: int) -> tuple[float, float]:
@@ -61,7 +63,8 @@ class ZeroModel:
         """How the columns are used; `evaluate` chooses."""
         self.gain = "" if known is None else "the series are too short to say by how much they lower the error"
         """By how much the columns lower the error of earlier forecasts, in words."""
-        self._penalties: list[float] = []
+        self.width = 1.0
+        """Factor of the intervals around effects, from the coverage of earlier forecasts; `evaluate` chooses."""
         self._effects: PanelEffects | None = None
 
     @property
@@ -102,15 +105,17 @@ class ZeroModel:
                 raise InputError(f"{name} has no value{where}; leave it out with dataset.exclude")
         version = self.member.network.version
         past, most = Histories.of(histories, seasons, version.history), max(lengths)
-        kind, left = NETWORK, None
-        if self.known is not None and self.kind != NETWORK:
-            self._effects = PanelEffects(panel, columns, self.known, penalties=self._penalties)
+        kind, left, before = NETWORK, None, self._effects
+        if self.known is None or self.kind == NETWORK:
+            self._effects = None
+        else:
+            penalties = [] if before is None else [each.penalty for each in before.by_column]
+            self._effects = PanelEffects(panel, columns, self.known, penalties=penalties)
             origins = [(place, len(series)) for place, series in enumerate(panel)]
             left = self._effects.remainders(panel, origins, dict(enumerate(ahead)), most, seasons, version.history)
             kind = self.kind
         found = candidates(self.member, past, left, panel[0].frequency, most, [kind])[kind]
-        points, quantiles = found
-        by_name = {"forecast": points, **self._bands(past, quantiles, levels)}
+        by_name = {"forecast": found[0], **self._bands(past, found, levels, kind)}
         shape = len(panel), len(columns), most
         values = {name: rows.reshape(shape).swapaxes(1, 2) for name, rows in by_name.items()}
         points = values.pop("forecast")
@@ -162,8 +167,7 @@ class ZeroModel:
         """
         before = [min((end for s, end in origins if s == place), default=len(each)) for place, each in enumerate(panel)]
         effects = None if self.known is None else PanelEffects(panel, columns, self.known, rows=before)
-        if effects is not None:
-            self._penalties = [each.penalty for each in effects.by_column]
+        self._effects = effects
         rows, times, n = self.member.network.version.history, [in_utc(each) for each in panel], len(columns)
         by_series = [column_values(each, columns) for each in panel]
         last, mean = ("seasonal naive", "seasonal mean") if seasons[0] > 1 else ("naive", "mean")
@@ -190,9 +194,9 @@ class ZeroModel:
                 zone=panel[0].timestamps.tz,
             )
             found = candidates(self.member, past, left, panel[0].frequency, horizon, kinds or [self.kind])
-            for kind, (points, quantiles) in found.items():
-                bands = self._bands(None if of_constants else past, quantiles, levels)
-                parts[kind].append(replace(paths, mean=points, bands=bands))
+            for kind, each in found.items():
+                bands = self._bands(None if of_constants else past, each, levels, kind)
+                parts[kind].append(replace(paths, mean=each[0], bands=bands))
             parts[last].append(paths)
             parts[mean].append(replace(paths, mean=past.repeated(horizon, MEAN_OF)))
         return {name: joined(each) for name, each in parts.items()}
@@ -237,13 +241,25 @@ class ZeroModel:
         return pd.concat(tables, ignore_index=True)
 
     def _bands(
-        self, past: Histories | None, quantiles: Float64[np.ndarray, "n h q"], levels: Sequence[int]
+        self, past: Histories | None, found: Candidate, levels: Sequence[int], kind: str
     ) -> dict[str, Float64[np.ndarray, "n h"]]:
         """Interval ends; a constant history has none."""
+        points, quantiles = found
         ends = {f"{end}{level}": p for level in levels for end, p in zip(("lo", "hi"), tails(level), strict=True)}
         bands = {name: at_level(quantiles, p, self.member.network.version.levels) for name, p in ends.items()}
+        if kind != NETWORK:
+            bands = self._widened(points, bands)
         absent = False if past is None else past.are_constant()[:, None]
         return {name: np.where(absent, np.nan, each) for name, each in bands.items()}
+
+    def _widened(
+        self, points: Float64[np.ndarray, "n h"], bands: Mapping[str, Float64[np.ndarray, "n h"]]
+    ) -> dict[str, Float64[np.ndarray, "n h"]]:
+        """Interval ends `width` times as far from the forecast; those of amounts are at least zero."""
+        assert self._effects is not None
+        least = [0.0 if each.is_ratio else -np.inf for each in self._effects.by_column]
+        floor = np.tile(least, len(points) // len(least))[:, None]
+        return {name: np.maximum(points + self.width * (each - points), floor) for name, each in bands.items()}
 
     def _least(self, series: Series, seasons: tuple[int, int], horizon: int) -> int:
         """Rows before the first origin that is scored."""
@@ -281,9 +297,11 @@ class ZeroModel:
                     origins.append((place, end))
         if not origins:
             return None
-        kinds = [NETWORK] if self.known is None else [NETWORK, EFFECTS, BOTH]
+        kinds, checked, self.width = [NETWORK], levels, 1.0
+        if self.known is not None:
+            kinds, checked = [NETWORK, EFFECTS, BOTH], [*{*levels, CHECKED}]
         found = self.backtest(
-            chosen, columns, seasons, origins, horizon=horizon, levels=levels, kinds=kinds, of_constants=True
+            chosen, columns, seasons, origins, horizon=horizon, levels=checked, kinds=kinds, of_constants=True
         )
         is_seen = np.concatenate(seen)[:, None]
         found = {name: replace(each, actual=np.where(is_seen, each.actual, np.nan)) for name, each in found.items()}
@@ -294,7 +312,13 @@ class ZeroModel:
             self.gain = _gain(self.member.version, self.kind, self.known, by_kind)
         scores = Scores(columns, [series.name for series in chosen], metric="mae", block=overlap)
         scores.notes = ["scaled errors are relative to the mean change over a season before each forecast"]
-        scores.add(self.name, found[self.kind])
+        own = found[self.kind]
+        if self.kind != NETWORK:
+            self.width = _width(own)
+            own = replace(own, bands=self._widened(own.mean, own.bands))
+        scores.add(
+            self.name, replace(own, bands={name: own.bands[name] for name in own.bands if int(name[2:]) in levels})
+        )
         for name in [name for name in found if name not in kinds]:
             scores.add(name, found[name])
         return scores
@@ -304,6 +328,20 @@ def _mean_error(paths: Forecasts) -> float:
     """Mean absolute scaled error of observed values; 0 without any."""
     errors = np.abs(paths.actual - paths.mean) / paths.scale[:, None]
     return float(np.nansum(errors) / max(np.isfinite(errors).sum(), 1))
+
+
+def _width(paths: Forecasts) -> float:
+    """Factor by which intervals are to be wider, so that they cover CHECKED percent of the actual values; 1 if what
+    they cover differs from it by chance, each path counting as one value since its errors go together."""
+    low, high = paths.bands[f"lo{CHECKED}"], paths.bands[f"hi{CHECKED}"]
+    above = paths.actual > paths.mean
+    to_end = np.where(above, high - paths.mean, paths.mean - low)
+    seen = np.isfinite(paths.actual) & (high > low) & (to_end > 0)
+    if not seen.any():
+        return 1.0
+    far, share = np.abs(paths.actual - paths.mean)[seen] / to_end[seen], CHECKED / 100
+    chance = CHANCE * np.sqrt(share * (1 - share) / seen.any(axis=1).sum())
+    return 1.0 if abs((far <= 1).mean() - share) <= chance else float(np.quantile(far, share))
 
 
 def _gain(network: str, kind: str, known: Known, errors: Mapping[str, float]) -> str:
