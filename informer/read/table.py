@@ -24,7 +24,7 @@ from jaxtyping import Int
 from pandas.api.types import is_numeric_dtype
 from pandas.errors import EmptyDataError, ParserError
 
-from informer.base.errors import MOST_SHOWN, InputError, listed
+from informer.base.errors import MOST_SHOWN, InputError, counted, listed
 from informer.base.files import reading
 from informer.config.data import LONGEST_CELL, DatasetConfig
 from informer.read.cells import EMPTY_MARKS, EMPTY_WORDS, check_lengths
@@ -300,15 +300,29 @@ def _without_notes(
         again = [str(layout.n_before + 1 + line) for line in headers]
         said.append(f"{'row' if len(again) == 1 else 'rows'} {listed(again, 3)} not read: the header again")
         frame = frame.drop(index=headers)
-    first = _texts(frame.iloc[:SAMPLED_LINES], words)
-    kinds = column_kinds([*zip(*first, strict=True)])
-    n, is_total = _n_notes(frame, layout, kinds, words), len(first) > 1 and TOTAL.match(first[0][0]) is not None
+    kinds = column_kinds([*zip(*_texts(frame.iloc[:SAMPLED_LINES], words), strict=True)])
+    n = _n_notes(frame, layout, kinds, words)
     if n_notes := n + len(below):
         note = mark.join(filter(None, [*(_texts(frame.iloc[-n:]) if n else []), *below][0]))
         said.append(f"{'last row' if n_notes == 1 else f'last {n_notes} rows'} not read: {shorten(note, 60)!r}")
-    if is_total := is_total and is_note(first[0], kinds):
-        said.append(f"first row not read: {shorten(mark.join(first[0]), 60)!r}")
-    return frame.iloc[int(is_total) : len(frame) - n] if n or is_total else frame, said
+    frame = frame.iloc[: len(frame) - n] if n else frame
+    if totals := _totals_between(frame, kinds, words):
+        which = "first row" if [*totals] == [frame.index[0]] else counted(len(totals), "total")
+        said.append(f"{which} not read: {shorten(mark.join(next(iter(totals.values()))).rstrip(mark), 60)!r}")
+        frame = frame.drop(index=[*totals])
+    return frame, said
+
+
+def _totals_between(frame: pd.DataFrame, kinds: Mapping[int, str], words: Sequence[str]) -> dict[int, list[str]]:
+    """Lines above and between others that are named as totals and have no date: of a year below its months."""
+    first = frame.iloc[:, 0]
+    cells = pd.Series(first.cat.categories) if isinstance(first.dtype, pd.CategoricalDtype) else first
+    has_times = 0 in kinds or "date" in kinds.values()  # without, the rows of a wide table have such names
+    if len(frame) < 2 or not has_times or is_numeric_dtype(first) or not str(cells.max())[:1].isalpha():
+        return {}
+    named = frame[first.str.match(TOTAL).fillna(False).to_numpy(dtype=bool)]
+    rows = dict(zip(named.index, _texts(named, words), strict=True)) if 2 * len(named) < len(frame) else {}
+    return {line: row for line, row in rows.items() if is_note(row, kinds)}
 
 
 def _headers_again(frame: pd.DataFrame, names: Sequence[str]) -> list[int]:
