@@ -6,7 +6,8 @@ series plus one whole block of held-out errors, those of all series at all steps
 residuals; R. Hyndman and G. Athanasopoulos, "Forecasting: Principles and Practice", sections 5.5 and 11.3). Errors are
 taken on the transformed scale, relative to the variation of the history, as intervals of single values are.
 
-The forecast of a sum is the sum of the forecasts (bottom-up), so that parts and totals agree.
+The forecast of a sum is the sum of the forecasts (bottom-up), so that parts and totals agree. A series that is the sum
+of all others, such as the row of totals of an export, is not counted again.
 """
 
 import json
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float64, Int
+from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
 from informer.base.errors import InputError, counted, listed
@@ -36,7 +37,7 @@ from informer.inference.zero import ZeroModel
 from informer.members.network import ForecastModel
 from informer.read.columns import label
 from informer.read.frequency import lasting
-from informer.read.series import Series, series_codes, table_of_file
+from informer.read.series import Series, column_values, series_codes, table_of_file
 from informer.scoring.backtest import BATCH, Member, backtest, in_utc
 from informer.scoring.forecasts import Forecasts, joined
 from informer.scoring.intervals import differences
@@ -60,6 +61,8 @@ LEAST_PATHS, MOST_UNTRAINED = 200, 16
 """Least number of paths; origins of forecasts without training."""
 TOTAL = "total"
 """Name of the sum of the columns of a single series."""
+LEAST_SUMS = 3
+"""Rows, and parts, from which on a series that is the sum of the others is no part of a total."""
 
 
 def cubes_of(paths: Forecasts, names: Sequence[str], columns: Sequence[str]) -> Cubes:
@@ -251,17 +254,20 @@ def totals(
     columns, parts = list(forecasts[0].targets), [forecast.series.keys for forecast in forecasts]
     cells = group_cells(forecasts, [name for name in settings.aggregate if name not in PERIODS], dataset, path)
     names, ones = [forecast.series.name for forecast in forecasts], np.ones((len(forecasts), len(columns)))
+    history = _last_rows(forecasts)
     units, power = (ones if each is None else each for each in (units, power))
     floor = np.where(np.isin(np.arange(len(columns)), non_negative), 0.0, -np.inf) * ones
     if len(forecasts) == 1 and len(columns) > 1:  # its columns are the parts
         units, power, floor = units.T, power.T, floor.T
         names, parts, columns, center = columns, [{"column": name} for name in columns], [TOTAL], center.swapaxes(0, 2)
+        history = history.swapaxes(0, 2)
         cells = pd.DataFrame(index=range(len(names)))
     cubes, blocks = [cubes_of(paths, names, columns) for paths, _ in held], [each for _, each in held]
     if len(held) == 1:
         half, blocks = (len(cubes[0][0]) + 1) // 2, [max(blocks[0] // 2, 1)] * 2
         cubes = [[each[part] for each in cubes[0]] for part in (slice(half), slice(half, None))]
-    bias, coverage, tested = scores(cubes[0], blocks[0], cubes[-1], levels, power, floor, rng)
+    is_part = ~_are_sums(history)
+    bias, coverage, tested = scores(cubes[0], blocks[0], cubes[-1], levels, power, floor, rng, is_part)
     n_blocks, every = sum(blocks), [*map(np.concatenate, zip(*cubes, strict=True))]
     errors, n_written = errors_of(every, power, rng), settings.paths or 0
     n_paths = max(len(errors), LEAST_PATHS, n_written)
@@ -270,13 +276,13 @@ def totals(
         raise InputError(
             f"paths={n_written}: expected at most {MOST_WRITTEN // center.size} paths of {center.size} values"
         )
-    groups, members = _groups(cells, with_total=settings.total or not len(cells.columns))
+    groups, members = _groups(cells, is_part if settings.total or not len(cells.columns) else None)
     periods, steps = _periods(times, settings.aggregate)
     sums, whole, written = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
     for some in np.array_split(chosen, -(-n_paths * center.size // MOST_VALUES)):
         paths = sample_paths(center, units, errors, power, some, floor)
         sums.append(np.einsum("gs,pshn,qh->pgqn", members, paths, steps))
-        whole.append(paths.sum(axis=(1, 2)))
+        whole.append(paths[:, is_part].sum(axis=(1, 2)))
         written.append(paths[: max(n_written - sum(map(len, written)), 0)])
     by_path, values = np.concatenate(sums), np.einsum("gs,shn,qh->gqn", members, center, steps)
     rows = product(groups.itertuples(index=False), periods.itertuples(index=False), columns)
@@ -290,14 +296,17 @@ def totals(
     for bound in settings.above:
         table[f"above_{bound:g}"] = 100 * (by_path > bound).mean(axis=0).ravel()
     main = columns.index(forecasts[0].main) if forecasts[0].main in columns else -1
-    whole_paths, total = np.concatenate(whole)[:, main], center[..., main].sum()
+    whole_paths, total = np.concatenate(whole)[:, main], center[is_part, :, main].sum()
     ends = {level: interval(whole_paths, total, level, n_blocks) for level in levels}
-    what = f"{columns[main]} of {len(names)} series" if columns != [TOTAL] else f"sum of {listed(names, 3)}"
+    of = [name for name, each in zip(names, is_part, strict=True) if each]
+    what = f"{columns[main]} of {len(of)} series" if columns != [TOTAL] else f"sum of {listed(of, 3)}"
     few = f"not known, errors of {n_blocks} horizons are too few"
     shown = ", ".join(
         f"{level} %: {few if np.isnan(low) else f'{low:,.6g} to {high:,.6g}'}" for level, (low, high) in ends.items()
     )
     headline = f"{what}, {lasting(len(times), forecasts[0].series.frequency)}: {total:,.6g} ({shown})"
+    if len(of) < len(names):
+        headline += f"; {listed([name for name in names if name not in of])} is the sum of the others, so is left out"
     if tested:
         covered = "".join(f", {level} % intervals covered {share:.0f} %" for level, share in coverage.items())
         side = "high" if bias[main] >= 0 else "low"
@@ -320,13 +329,14 @@ def scores(
     power: Float64[np.ndarray, "s n"],
     floor: Float64[np.ndarray, "s n"],
     rng: np.random.Generator,
+    is_part: Bool[np.ndarray, " s"],
 ) -> tuple[Float64[np.ndarray, " n"], dict[int, float], int]:
-    """Bias of totals over all series and steps of the later origins, the share of them inside intervals from the
-    earlier errors in percent, and their number. Series without a forecast at an origin are left out of its totals,
-    origins at which most series are."""
+    """Bias of totals over all parts and steps of the later origins, the share of them inside intervals from the earlier
+    errors in percent, and their number. Parts without a forecast at an origin are left out of its totals, origins at
+    which most parts are."""
     mean, happened, units = later
-    known = np.isfinite(mean + happened).all(axis=(2, 3))
-    usable = np.flatnonzero(2 * known.sum(axis=1) > known.shape[1])
+    known = np.isfinite(mean + happened).all(axis=(2, 3)) & is_part
+    usable = np.flatnonzero(2 * known.sum(axis=1) > is_part.sum())
     usable = usable[:: -(-len(usable) // MOST_TESTED) or 1]
     errors, every = errors_of(earlier, power, rng), np.arange(len(earlier[0]))
     sums = np.zeros((2, power.shape[1]))
@@ -355,6 +365,22 @@ def _on_one_grid(forecasts: Sequence[Forecast]) -> tuple[pd.DatetimeIndex, Float
             f"earlier; set until={last.series.frequency.text(times[-1]).replace(' ', 'T')} to forecast all up to there"
         )
     return times, np.stack([one.values[places] for one, places in zip(forecasts, rows, strict=True)])
+
+
+def _last_rows(forecasts: Sequence[Forecast]) -> Float64[np.ndarray, "s t n"]:
+    """The last rows of all histories, of the same times; none where these end at different ones."""
+    series, columns = [each.series for each in forecasts], forecasts[0].targets
+    n = min(map(len, series)) if len({each.timestamps[-1] for each in series}) == 1 else 0
+    return np.stack([column_values(each, columns)[len(each) - n :] for each in series])
+
+
+def _are_sums(history: Float64[np.ndarray, "s t n"]) -> Bool[np.ndarray, " s"]:
+    """Which parts are the sum of all others, in every row of their history that all have."""
+    rows = history[:, np.isfinite(history).all(axis=(0, 2))]
+    if rows.shape[1] < LEAST_SUMS or len(rows) < LEAST_SUMS:
+        return np.zeros(len(rows), dtype=bool)
+    whole = rows.sum(axis=0)
+    return np.isclose(2 * rows, whole, rtol=1e-5, atol=0).all(axis=(1, 2)) & rows.any(axis=(1, 2))
 
 
 def group_cells(forecasts: Sequence[Forecast], names: Sequence[str], dataset: DatasetConfig, path: str) -> pd.DataFrame:
@@ -387,13 +413,15 @@ def group_cells(forecasts: Sequence[Forecast], names: Sequence[str], dataset: Da
     return cells[list(names)]
 
 
-def _groups(cells: pd.DataFrame, *, with_total: bool) -> tuple[pd.DataFrame, Float64[np.ndarray, "g s"]]:
-    """Cells of each group of series, and the series in it; the sum over all is the last."""
+def _groups(
+    cells: pd.DataFrame, parts: Bool[np.ndarray, " s"] | None
+) -> tuple[pd.DataFrame, Float64[np.ndarray, "g s"]]:
+    """Cells of each group of series, and the series in it; the sum over these `parts` is the last."""
     groups = cells.drop_duplicates() if len(cells.columns) else cells.iloc[:0]
     members = [(cells == group).all(axis=1).to_numpy().astype(np.float64) for _, group in groups.iterrows()]
-    if with_total:
+    if parts is not None:
         groups = pd.concat([groups, pd.DataFrame(TOTAL, index=[0], columns=cells.columns)])
-        members.append(np.ones(len(cells)))
+        members.append(parts.astype(np.float64))
     return groups, np.stack(members)
 
 

@@ -351,6 +351,10 @@ def _is_count(row: Sequence[str], kinds: Mapping[int, str], n: int) -> bool:
     return dates == [str(n)] and bool(others) and not any(others)
 
 
+ROUNDED = 1e-5
+"""Relative difference of a sum from that of the rounded numbers above it."""
+
+
 def _ends_with_sums(frame: pd.DataFrame, dialect: Dialect) -> bool:
     """Whether the last row alone has no first cell, and has the sum of a column, or no number below the sum of the
     others, as in exports of web statistics, which may have only the first of all rows."""
@@ -365,8 +369,8 @@ def _ends_with_sums(frame: pd.DataFrame, dialect: Dialect) -> bool:
         values = cells.to_numpy(np.float64)
         if (np.nan_to_num(values[:-1]) != 0).sum() > 2 and (total := np.nansum(values[:-1])):
             excess.append(np.nan_to_num(values[-1]) / total - 1)
-    are_more = len(excess) > 0 and min(excess) > -1e-9
-    return bool(are_more or (np.abs(excess) < 1e-9).any())
+    are_more = len(excess) > 0 and min(excess) > -ROUNDED
+    return bool(are_more or (np.abs(excess) < ROUNDED).any())
 
 
 def _is_text(cells: pd.Series) -> bool:

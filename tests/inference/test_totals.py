@@ -153,3 +153,20 @@ def test_the_command_writes_sums_of_its_forecasts(folder: Path, model: str) -> N
     assert "Bias of the total" in Path("out/report.html").read_text()
     words = ["overwrite=true", "aggregate=[day_of_month]"]
     assert "day_of_month" in refusal("forecast", *given, *words)
+
+
+@pytest.mark.parametrize("layout", ["series", "columns"])
+def test_a_part_that_is_the_sum_of_the_others_is_not_counted_again(folder: Path, layout: str) -> None:
+    """Against the total of the same parts without it; red if a row or column of totals is one of the parts."""
+    random, days = np.random.default_rng(3), pd.date_range("2023-01-01", periods=90, name="day")
+    wide = pd.DataFrame({name: random.poisson(20.0 + 5 * k, len(days)) for k, name in enumerate("abc")}, index=days)
+    found = []
+    for name, table in (("parts", wide), ("all", wide.assign(Total=wide.sum(axis=1)))):
+        if layout == "series":
+            table = table.rename_axis(columns="shop").stack().rename("sales").to_frame()
+        table.to_csv(f"{name}.csv")
+        settings = ["dataset.series_col=shop"] if layout == "series" else []
+        outcome = done("forecast", f"{name}.csv", "horizon=7", "total=true", f"output={name}", *settings)
+        found.append(pd.read_csv(f"{name}/totals.csv")["value"].to_numpy())
+    np.testing.assert_allclose(found[1], found[0], rtol=0.02)  # seasons are looked for in all parts
+    assert "Total is the sum of the others, so is left out" in outcome.out
