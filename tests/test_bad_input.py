@@ -162,7 +162,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
     "eval": [
         (["checkpoint=absent"], ["checkpoint: absent does not exist"]),
         (["checkpoint="], ["no best.safetensors in the folder"]),
-        (["plots=maps"], ["plots: expected one of none, standard, attention, false, true, found 'maps'"]),
+        (["plots=maps"], ["plots: expected one of none, standard, attention, found 'maps'"]),
         (["batch_siez=1"], ["unknown key 'batch_siez'", "batch_size"]),
         (["+a.b=1"], ["unknown key '+a.b'"]),
         (["output=file.txt"], ["file.txt"]),

@@ -30,9 +30,8 @@ def in_zone(times: Shaped[np.ndarray, " t"] | pd.Series, zone: tzinfo | None) ->
 def keys_of(series: Sequence[str], columns: Sequence[str], origins: Shaped[np.ndarray, " w"]) -> pd.DataFrame:
     """KEYS of the paths of windows, of each one the columns in order."""
     n = len(columns)
-    return pd.DataFrame(
-        {"series": np.repeat(series, n), "column": np.tile(columns, len(series)), "origin": np.repeat(origins, n)}
-    )
+    names = pd.Series(np.repeat(np.array(series, dtype=object), n), dtype=object)  # of files, perhaps not UTF-8
+    return pd.DataFrame({"series": names, "column": np.tile(columns, len(series)), "origin": np.repeat(origins, n)})
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
