@@ -1,7 +1,7 @@
 """Real series out of published Python packages, to score forecasts on data that no setting was chosen on.
 
     python scripts/real_files.py runs/real_files
-    python scripts/score_methods.py --files runs/real_files/files.csv --budget 0.15
+    python scripts/score_methods.py --files runs/real_files/files.csv
 
 Hours, days, weeks, months and quarters of traffic, weather, load, prices, births, deaths and web pages. pip downloads
 the packages; archives of source code are built for their metadata, and nothing is installed. The series belong to
