@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
 MINUTES ?= 5
-QUICK := $(addprefix tests/, data/test_frequency.py data/test_zone.py data/test_round_trips.py data/test_whole_times.py test_zero.py)
+QUICK := $(addprefix tests/, data/test_frequency.py data/test_times.py data/test_round_trips.py test_zero.py)
 ifeq ($(OS),Windows_NT)
 SCRIPTS := Scripts
 else

@@ -49,6 +49,8 @@ def import_named(module: str) -> None:
         raise InputError(
             f"{module!r}: expected a module of the current folder or of an installed package, found none ({error})"
         ) from error
+    except SyntaxError as error:
+        raise InputError(f"{module!r}: line {error.lineno}: {error.msg}; correct the file") from error
 
 
 def import_words(words: list[str]) -> list[str]:

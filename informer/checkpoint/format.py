@@ -41,7 +41,7 @@ from informer.data.scaler import PanelScaler
 from informer.networks.models.base import ModelDims
 from informer.read.frequency import Frequency
 
-FORMAT: Literal[5] = 5
+FORMAT: Literal[6] = 6
 """Format of the files; it increases whenever an older reader would misread them."""
 
 HEADER = "informer"
@@ -149,7 +149,7 @@ def _checked_config(config: dict[str, Any]) -> dict[str, Any]:
 class Checkpoint(Part):
     """Content of a model file."""
 
-    format: Literal[5] = FORMAT
+    format: Literal[6] = FORMAT
     sha256: str = UNKNOWN
     """Digest of the file; not of a checkpoint that no file has."""
     config: Annotated[dict[str, Any], AfterValidator(_checked_config)]

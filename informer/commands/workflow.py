@@ -49,6 +49,7 @@ from informer.data.panel import without_ended
 from informer.data.seasonality import WEAKEST
 from informer.inference.ahead import EFFECTS, NETWORK, Known
 from informer.inference.job import predict
+from informer.inference.journal import ERROR
 from informer.inference.model import Forecast, TrainedModel, interval_notes, log_forecasts
 from informer.inference.totals import Totals, held_out, held_out_untrained, powers, totals, units_of
 from informer.inference.untrained import rows_known
@@ -267,7 +268,10 @@ def _forecast_trained(
             plots=settings.plots,
         )
         forecasts = list[Forecast]()
-        predict(job, quiet, forecasts, forecasting)
+        failed = [row for row in predict(job, quiet, forecasts, forecasting) if row.status == ERROR]
+        if not forecasts:
+            raise ReportError([line for row in failed for line in row.message.splitlines()])
+        notes += [f"not forecast: {row.file}: {row.summed_up}" for row in failed]
         sums = _sums_of_run(saved, forecasts, settings, dataset, subject.path) if settings.sums else None
         if sums is not None:
             sums.save(run)

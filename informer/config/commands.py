@@ -143,8 +143,9 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
             yield "above: only used with total=true or aggregate=[...], found neither"
         if self.dataset.path is not None:
             yield f"dataset.path: expected none, found {self.dataset.path}; the file is given without a key"
-        if self.future is not None and self.model == "zero":
-            yield "future: model=zero reads no columns known ahead; leave out one of them"
+        for name in ("future", "future_covariates"):
+            if getattr(self, name) and self.model == "zero":
+                yield f"{name}: model=zero reads no columns known ahead; leave out one of them"
 
 
 class Plots(Enum):

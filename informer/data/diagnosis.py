@@ -520,7 +520,8 @@ def _findings_of(path: Path, settings: InspectConfig, console: Console, *, is_si
         yield Finding(name=path.name, lines=lines, problems=[error])
         return
     proposed = proposals(found.table, found.dataset, settings.target)
-    if settings.dataset.series_col is None and found.dataset.series_col is not None:
+    is_long = settings.dataset.series_col is None and found.dataset.series_col is not None
+    if is_long and found.read(found.dataset).is_timed:
         yield _long(path, found, proposed, settings)
         return
     for k, diagnosis in enumerate(found.diagnoses):

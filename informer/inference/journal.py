@@ -149,11 +149,12 @@ def _read(path: Path) -> list[list[str]] | None:
     """The rows of a summary or journal up to the first that cannot be read; None if it is neither."""
     if not path.exists():
         return None
-    rows = list[list[str]]()
+    rows: list[list[str]] | None = None
     with writing(path), path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
         reader = csv.reader(file)
         with suppress(csv.Error):  # of a killed job, or another file; those that are not read are forecast again
             if next(reader, None) != [*HEADER]:
                 return None
+            rows = []
             rows.extend(reader)
     return rows

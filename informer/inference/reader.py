@@ -157,10 +157,16 @@ class Reader:
             InputError: they cannot be read, or have no times.
         """
         input_format = input_format or InputFormat()
-        key = (source.resolve(), fingerprint(source), replace(input_format)) if isinstance(source, Path) else None
-        if key is None or self._last_future is None or self._last_future[0] != key:
+
+        def read() -> Futures:
             table, config = self._read(source, name, input_format)
-            self._last_future = key, futures_of_table(self._coded(table), config, self._saved.data.time_format)
+            return futures_of_table(self._coded(table), config, self._saved.data.time_format)
+
+        if not isinstance(source, Path):
+            return read()
+        key = source.resolve(), fingerprint(source), replace(input_format)
+        if self._last_future is None or self._last_future[0] != key:
+            self._last_future = key, read()
         return self._last_future[1]
 
     def _read(self, source: Source, name: str, input_format: InputFormat) -> tuple[Table, DatasetConfig]:

@@ -65,11 +65,11 @@ LEAST_SUMS = 3
 """Rows, and parts, from which on a series that is the sum of the others is no part of a total."""
 
 
-def cubes_of(paths: Forecasts, names: Sequence[str], columns: Sequence[str]) -> Cubes:
+def cubes_of(paths: Forecasts, names: Sequence[str], columns: Sequence[str], *, of_columns: bool = False) -> Cubes:
     """Forecasts, actual values and scale by origin, series, step and column; NaN without a forecast of the series from
-    an origin. With TOTAL as column, of a single series with its columns in place of series."""
+    an origin. `of_columns`: of a single series with its columns in place of series, and TOTAL as column."""
     codes, origins = pd.factorize(paths.keys["origin"], sort=True)
-    keys = paths.keys if columns != [TOTAL] else paths.keys.assign(series=paths.keys["column"], column=TOTAL)
+    keys = paths.keys.assign(series=paths.keys["column"], column=TOTAL) if of_columns else paths.keys
     axes = {"series": names, "column": columns}
     place = (codes, *(pd.Index(of).get_indexer(pd.Index(keys[key])) for key, of in axes.items()))
     found = list[np.ndarray]()
@@ -149,7 +149,8 @@ def held_out(model: TrainedModel, data: Data, fits: Fits, names: Sequence[str]) 
         series = windows.series(torch.arange(len(windows))).cpu().numpy()
         origins = np.searchsorted(grid, times[windows.starts.cpu().numpy() + data.sizes.first])
         windows = windows.at(windows.starts[torch.from_numpy((origins % every == 0) & is_summed[series])])
-        parts += backtest(Member.of_model(forecaster), windows, panel, data.targets)
+        member = replace(Member.of_model(forecaster), non_negative=model.model.non_negative)
+        parts += backtest(member, windows, panel, data.targets)
         positions = list(model.columns.positions(data.targets))
         units += [units_of(model, batch.enc_x[:, :, positions]).ravel() for batch in windows.batches(BATCH)]
     paths = replace(joined(parts), scale=np.concatenate(units))
@@ -257,12 +258,15 @@ def totals(
     history = _last_rows(forecasts)
     units, power = (ones if each is None else each for each in (units, power))
     floor = np.where(np.isin(np.arange(len(columns)), non_negative), 0.0, -np.inf) * ones
-    if len(forecasts) == 1 and len(columns) > 1:  # its columns are the parts
+    if of_columns := len(forecasts) == 1 and len(columns) > 1:  # its columns are the parts
         units, power, floor = units.T, power.T, floor.T
         names, parts, columns, center = columns, [{"column": name} for name in columns], [TOTAL], center.swapaxes(0, 2)
         history = history.swapaxes(0, 2)
         cells = pd.DataFrame(index=range(len(names)))
-    cubes, blocks = [cubes_of(paths, names, columns) for paths, _ in held], [each for _, each in held]
+    cubes, blocks = (
+        [cubes_of(paths, names, columns, of_columns=of_columns) for paths, _ in held],
+        [each for _, each in held],
+    )
     if len(held) == 1:
         half, blocks = (len(cubes[0][0]) + 1) // 2, [max(blocks[0] // 2, 1)] * 2
         cubes = [[each[part] for each in cubes[0]] for part in (slice(half), slice(half, None))]
@@ -299,7 +303,7 @@ def totals(
     whole_paths, total = np.concatenate(whole)[:, main], center[is_part, :, main].sum()
     ends = {level: interval(whole_paths, total, level, n_blocks) for level in levels}
     of = [name for name, each in zip(names, is_part, strict=True) if each]
-    what = f"{columns[main]} of {len(of)} series" if columns != [TOTAL] else f"sum of {listed(of, 3)}"
+    what = f"{columns[main]} of {len(of)} series" if not of_columns else f"sum of {listed(of, 3)}"
     few = f"not known, errors of {n_blocks} horizons are too few"
     shown = ", ".join(
         f"{level} %: {few if np.isnan(low) else f'{low:,.6g} to {high:,.6g}'}" for level, (low, high) in ends.items()

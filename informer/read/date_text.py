@@ -101,7 +101,9 @@ _PERIODS = (
 
 _ROWS = [(re.compile(_WEEKDAY + f"(?P<date>{each})" + _TIME, re.IGNORECASE), orders) for each, *orders in _DAYS]
 _ROWS += [(re.compile(f"(?P<date>{each})", re.IGNORECASE), orders) for each, *orders in _PERIODS]
-_TOKEN = re.compile(rf"(?<=\b[qt])[1-4](?=\d)|\d+|(?<![^\W\d_]){_NAME}(?![^\W\d_])", re.IGNORECASE)
+_TOKEN = re.compile(
+    rf"(?<=\b[qt])[1-4](?=\d)|(?<!\d)\d{{1,2}}(?=\d{{4}}(?!\d))|\d+|(?<![^\W\d_]){_NAME}(?![^\W\d_])", re.IGNORECASE
+)
 _RANGES = {"d": range(1, 32), "m": range(1, 13), "q": range(1, 5), "V": range(1, 54)}
 _ORDERS = {"d": "day", "m": "month", "b": "month", "B": "month", "y": "year", "Y": "year"}
 

@@ -348,6 +348,7 @@ class Reading:
         own, text = slice(int(self.ends[k - 1]) if k else 0, int(self.ends[k])), self.text.get(k, {})
         rows = self.rows.take(own, name=self.label(k))
         if not self.is_timed:
+            rows = rows.end(history)
             checks.check_cells(rows, text, config, report, checks.fill_for(rows, 0) if rows.columns else None)
             return None, report
         frequency, missing, n_unread = None, 0, 0

@@ -50,12 +50,13 @@ def checkpoint(
     slots = {"attn": attn, "decoder_attn": resolve_decoder(attn, {})[0], "cross_attn": attention_node("full")}
     lengths = {key: DIMS[key] for key in ("seq_len", "label_len", "pred_len")}
     loss = LossConfig(kind=kind if quantiles else LossKind.mse, quantiles=[*quantiles])
-    scaler = {"kind": "none", "center": [0.0, 0.0], "scale": [1.0, 1.0]}
+    scaler = {"kind": "none", "center": [0.0, 0.0], "scale": [1.0, 1.0], "constant": []}
     network = build_model(config, ModelDims(**dims), **slots, quantiles=quantiles, loss=kind)
     return Checkpoint.model_construct(
         config=to_plain(TrainConfig(model=config, loss=loss, **slots, **lengths)),
         inputs=["a", "b"], targets=["a"], frequency="D", data=DataFacts.model_construct(),
-        scaler=PanelScaler.model_validate({"kind": "none", "shared": scaler, "own": {}}), weights=network.state_dict(),
+        scaler=PanelScaler.model_validate({"kind": "none", "shared": scaler, "by_series": {}}),
+        weights=network.state_dict(),
     )  # fmt: skip
 
 

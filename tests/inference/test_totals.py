@@ -155,6 +155,18 @@ def test_the_command_writes_sums_of_its_forecasts(folder: Path, model: str) -> N
     assert "day_of_month" in refusal("forecast", *given, *words)
 
 
+def test_a_column_may_be_called_total(folder: Path) -> None:
+    """Against the same column with another name; red if its name decides what is summed."""
+    random, days = np.random.default_rng(3), pd.date_range("2023-01-01", periods=90, name="day")
+    wide = pd.DataFrame({name: random.poisson(20.0 + 5 * k, len(days)) for k, name in enumerate("abc")}, index=days)
+    found = []
+    for name in ("sales", "total"):
+        wide.rename_axis(columns="shop").stack().rename(name).to_csv(f"{name}.csv")
+        done("forecast", f"{name}.csv", "horizon=7", "total=true", f"output=of_{name}", "dataset.series_col=shop")
+        found.append(pd.read_csv(f"of_{name}/totals.csv").drop(columns="column"))
+    pd.testing.assert_frame_equal(*found)
+
+
 @pytest.mark.parametrize("layout", ["series", "columns"])
 def test_a_part_that_is_the_sum_of_the_others_is_not_counted_again(folder: Path, layout: str) -> None:
     """Against the total of the same parts without it; red if a row or column of totals is one of the parts."""

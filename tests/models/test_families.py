@@ -89,9 +89,11 @@ def test_an_installed_package_adds_options(group: str, option: str, words: list[
         (["model=tiny", "attn=mean", "attn.width=3"], "unknown key 'attn.width': expected a parameter of Mean: share"),
         (["model=tiny", "attn=full", "attn._target_=no_such.Thing"], "'no_such': expected a module of the current"),
         (["model=tiny", "--import=no such"], "'no such': expected a module of the current folder or of an installed"),
+        (["model=tiny", "--import=unfinished"], "'unfinished': line 1: "),
     ],
 )
 def test_what_is_not_there_is_named(words: list[str], says: str) -> None:
+    Path("unfinished.py").write_text("def mean(:\n")
     assert refusal("train", *BRIEF, *words).startswith(f"error: {says}")
 
 

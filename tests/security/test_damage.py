@@ -117,8 +117,8 @@ def test_deeply_nested_settings_are_refused(small: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("entries", "part"),
     [
-        ({"format": 99}, "another format than 5"),
-        ({"format": None}, "another format than 5"),
+        ({"format": 99}, "another format than 6"),
+        ({"format": None}, "another format than 6"),
         ({"inputs": "abc"}, ": inputs: Input should be a valid array, found 'abc'"),
         ({"inputs": [1]}, ": inputs.0: Input should be a valid string, found 1"),
         ({"inputs": []}, "column 'demand' is used but not read"),
