@@ -45,7 +45,7 @@ def _array(values: Any) -> Any:
     return values if is_array else np.array(_LIST.validate_python(values, strict=True), dtype=np.float64)
 
 
-Numbers = Annotated[np.ndarray, BeforeValidator(_array), PlainSerializer(np.ndarray.tolist)]
+Numbers = Annotated[np.ndarray, BeforeValidator(_array), PlainSerializer(lambda values: values.tolist())]
 
 
 class Scaler(BaseModel):
