@@ -17,6 +17,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from informer.base.errors import InputError
 
+OF_COLLECTIVES = ("gloo/", "Application timeout", "NCCL")
+"""Words of the errors of gloo and nccl."""
+
 
 class Processes(NamedTuple):
     """The processes of a run, seen from the one of this rank; rank 0 prints and writes."""
@@ -42,7 +45,7 @@ class Processes(NamedTuple):
             yield cls(dist.get_rank(), dist.get_world_size(), device)
             dist.destroy_process_group()  # not after an error: it needs all processes
         except RuntimeError as error:  # a collective operation failed: the cause is in another process
-            if not (isinstance(error, dist.DistError) or "gloo/" in str(error) or "NCCL" in str(error)):
+            if not (isinstance(error, dist.DistError) or any(word in str(error) for word in OF_COLLECTIVES)):
                 raise
             raise InputError(
                 "another process of the run ended, or did not answer within trainer.collective_timeout_minutes="
