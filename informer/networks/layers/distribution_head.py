@@ -37,9 +37,8 @@ LEAST_SCALE, LEAST_U = 1e-3, 1 / 200
 MOST_COUNT = 10_000
 """Largest count of a training series; quantiles are at most twice as large."""
 
-BLOCK, N_NODES, N_ANGLES, SHARPNESS = 64, 16, 20_001, 10.0
-"""Counts per step of `counts_at`; nodes of `student_quantile`, and angles of each integral; of the bend at a mean of
-zero, see `of_output`."""
+BLOCK, N_NODES, SHARPNESS = 64, 16, 10.0
+"""Counts per step of `counts_at`; nodes of `student_quantile`; of the bend at a mean of zero, see `of_output`."""
 
 
 @final
@@ -154,11 +153,23 @@ def _chebyshev(level: float) -> list[float]:
 
 def _exact_quantile(df: float, level: float) -> float:
     """Quantile of Student's t, t = sqrt(df) tan(a): the density of the angle a is proportional to cos(a)^(df - 1)."""
-    if level > MEDIAN:
+    # plain numbers, since an exported graph would hold the operations of tensors
+    if level < MEDIAN:
         return -_exact_quantile(df, 1.0 - level)
-    angles = -math.pi / 2 * torch.linspace(0, math.pi, N_ANGLES, dtype=torch.float64).cos()  # dense at both ends
-    below = F.pad(torch.cumulative_trapezoid(angles.cos() ** (df - 1), angles), (1, 0))
-    below = below / below[-1]
-    at = int(torch.searchsorted(below, level))
-    share = (level - below[at - 1]) / (below[at] - below[at - 1])
-    return math.sqrt(df) * math.tan(torch.lerp(angles[at - 1], angles[at], share).item())
+    constant = math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(math.pi)
+    low, high, n = 0.0, math.pi / 2, 64
+
+    def mass(angle: float) -> float:  # Simpson's rule
+        steps = [math.cos(angle * i / n) ** (df - 1) * (4 if i % 2 else 2) for i in range(1, n)]
+        return constant * angle / n / 3 * (1 + sum(steps) + max(math.cos(angle), 0.0) ** (df - 1))
+
+    angle = math.atan(NormalDist().inv_cdf(level) / math.sqrt(df))
+    for _ in range(60):
+        excess = mass(angle) - (level - MEDIAN)
+        low, high = (low, angle) if excess > 0 else (angle, high)
+        newton = angle - excess / (constant * max(math.cos(angle), 1e-300) ** (df - 1))
+        following = newton if low < newton < high else (low + high) / 2
+        if abs(following - angle) < 1e-14:
+            break
+        angle = following
+    return math.sqrt(df) * math.tan(angle)

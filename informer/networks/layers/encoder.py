@@ -224,7 +224,7 @@ class EncoderStack(nn.Module):
         """Encode the last `length` rows of x into `out_length` rows."""
         x = x[:, -self.length :]
         if self.tokens is not None:
-            x = torch.cat([self.tokens.to(x.dtype).expand(len(x), -1, -1), x], dim=1)
+            x = torch.cat([self.tokens.to(x.dtype).expand(x.shape[0], -1, -1), x], dim=1)
         memory: tuple[Tensor, ...] = ()
         for i, shorten in enumerate(self.distils):
             layer: Any = self.layers[i]
