@@ -156,7 +156,8 @@ def test_the_command_writes_sums_of_its_forecasts(folder: Path, model: str) -> N
 
 
 def test_a_column_may_be_called_total(folder: Path) -> None:
-    """Against the same column with another name; red if its name decides what is summed."""
+    """Against the same column with another name, and the means that it was drawn from; red if its name decides what is
+    summed."""
     random, days = np.random.default_rng(3), pd.date_range("2023-01-01", periods=90, name="day")
     wide = pd.DataFrame({name: random.poisson(20.0 + 5 * k, len(days)) for k, name in enumerate("abc")}, index=days)
     found = []
@@ -165,11 +166,14 @@ def test_a_column_may_be_called_total(folder: Path) -> None:
         done("forecast", f"{name}.csv", "horizon=7", "total=true", f"output=of_{name}", "dataset.series_col=shop")
         found.append(pd.read_csv(f"of_{name}/totals.csv").drop(columns="column"))
     pd.testing.assert_frame_equal(*found)
+    assert found[0]["value"].iloc[-1] == pytest.approx(7 * (20 + 25 + 30), rel=0.05)
+    assert (found[0]["lo80"] < found[0]["value"]).all()
 
 
 @pytest.mark.parametrize("layout", ["series", "columns"])
 def test_a_part_that_is_the_sum_of_the_others_is_not_counted_again(folder: Path, layout: str) -> None:
-    """Against the total of the same parts without it; red if a row or column of totals is one of the parts."""
+    """Against the total of the same parts without it, and the means that they were drawn from; red if a row or column
+    of totals is one of the parts."""
     random, days = np.random.default_rng(3), pd.date_range("2023-01-01", periods=90, name="day")
     wide = pd.DataFrame({name: random.poisson(20.0 + 5 * k, len(days)) for k, name in enumerate("abc")}, index=days)
     found = []
@@ -181,4 +185,5 @@ def test_a_part_that_is_the_sum_of_the_others_is_not_counted_again(folder: Path,
         outcome = done("forecast", f"{name}.csv", "horizon=7", "total=true", f"output={name}", *settings)
         found.append(pd.read_csv(f"{name}/totals.csv")["value"].to_numpy())
     np.testing.assert_allclose(found[1], found[0], rtol=0.02)  # seasons are looked for in all parts
+    assert found[1][-1] == pytest.approx(7 * (20 + 25 + 30), rel=0.05)
     assert "Total is the sum of the others, so is left out" in outcome.out

@@ -493,3 +493,17 @@ def settings_of(trained: Checkpoint) -> dict[str, Any]:
     """The configuration without the paths of the file and the run."""
     dataset = {key: value for key, value in trained.config["dataset"].items() if key != "path"}
     return {key: value for key, value in trained.config.items() if key != "run_dir"} | {"dataset": dataset}
+
+
+def test_a_folder_of_which_nothing_can_be_forecast(folder: Path) -> None:
+    """Red if files that lack what is known ahead end in a traceback, or only in a table."""
+    hours = pd.date_range("2024-01-01", periods=403, freq="h")
+    for name in ("a", "b"):
+        table = pd.DataFrame({"date": hours, "load": 10 + np.sin(np.arange(403) / 4), "price": np.arange(403) % 7})
+        for part, rows in (("past", table[:400]), ("next", table[400:].drop(columns="load"))):
+            Path(part).mkdir(exist_ok=True)
+            rows.to_csv(f"{part}/{name}.csv", index=False)
+    outcome = call("forecast", "past", "model=linear", "horizon=12", "target=load", "future=next", "output=out")
+    lines = outcome.err.splitlines()
+    assert (outcome.status, [line.split(":")[1] for line in lines]) == (2, [" a.csv", " b.csv"])
+    assert all("expected future covariates for 12 times" in line for line in lines)
