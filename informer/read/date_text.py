@@ -177,7 +177,7 @@ def _fits(directives: str, token: str, other: str) -> bool:
 
 
 def _written(match: re.Match[str], directives: str) -> str:
-    """The format of a date with these directives, and of the weekday, the time of day and the zone beside it."""
+    """The format of a date with these directives, and of the weekday, the time of day and the zone next to it."""
     found = match.groupdict()
     letters, weekday, before = iter(directives.split()), found.get("weekday"), ""
     if weekday:

@@ -21,7 +21,7 @@ from textwrap import shorten
 import numpy as np
 import pandas as pd
 from jaxtyping import Int
-from pandas.api.types import is_numeric_dtype
+from pandas.api.types import is_numeric_dtype, is_string_dtype
 from pandas.errors import EmptyDataError, ParserError
 
 from informer.base.errors import MOST_SHOWN, InputError, counted, listed
@@ -318,7 +318,7 @@ def _totals_between(frame: pd.DataFrame, kinds: Mapping[int, str], words: Sequen
     first = frame.iloc[:, 0]
     cells = pd.Series(first.cat.categories) if isinstance(first.dtype, pd.CategoricalDtype) else first
     has_times = 0 in kinds or "date" in kinds.values()  # without, the rows of a wide table have such names
-    if len(frame) < 2 or not has_times or is_numeric_dtype(first) or not str(cells.max())[:1].isalpha():
+    if len(frame) < 2 or not has_times or not is_string_dtype(cells) or not str(cells.max())[:1].isalpha():
         return {}
     named = frame[first.str.match(TOTAL).fillna(False).to_numpy(dtype=bool)]
     rows = dict(zip(named.index, _texts(named, words), strict=True)) if 2 * len(named) < len(frame) else {}

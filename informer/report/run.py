@@ -114,13 +114,13 @@ def _ends(interval: Interval) -> str:
     return " to ".join(map(signed, interval))
 
 
-SIZES = ERRORS = {"mse": "squared error", "mae": "absolute error"}
+ERRORS = {"mse": "squared error", "mae": "absolute error"}
 """What the metrics are means of by which forecasters are compared."""
 
 
 def _cards(metrics: Mapping[str, Any], interval: Interval, content: Content) -> Iterator[tuple[str, str, str]]:
     scores, columns = metrics["scores"][metrics["model"]], content.columns
-    overall, skill, size = scores["scaled"]["overall"], metrics["skill"], SIZES[metrics["metric"]]
+    overall, skill, size = scores["scaled"]["overall"], metrics["skill"], ERRORS[metrics["metric"]]
     if -math.inf < skill <= -1:
         yield (size.capitalize(), f"{1 - skill:.3g} ×", f"that of {metrics['best_baseline']}")
     elif not math.isnan(skill):
