@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:
+    from informer.base.errors import InputError
     from informer.forecaster import Forecaster
 
 __version__ = "0.1.0"
-__all__ = ["Forecaster", "__version__"]
+__all__ = ["Forecaster", "InputError", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
@@ -27,6 +28,10 @@ def __getattr__(name: str) -> Any:
             from informer.forecaster import Forecaster
 
         return Forecaster
+    if name == "InputError":
+        from informer.base.errors import InputError
+
+        return InputError
     raise AttributeError(f"module 'informer' has no attribute {name!r}")
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from entry_points import Trained, call, done, refusal
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.base.files import LOCK
 from informer.base.runtime import pick_device
 from informer.checkpoint.paths import BEST, CONFIG, FORECASTS, check_output

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 from entry_points import call, done, refusal
 
-from informer import Forecaster, checkpoint
-from informer.base.errors import InputError
+from informer import Forecaster, InputError, checkpoint
 from informer.config.data import FIELDS, Calendar
 from informer.data.calendar import calendar_marks, mark_fields, mark_sizes
 from informer.networks.models.config import CalendarEmbed

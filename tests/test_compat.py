@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.checkpoint.informer2020 import DEFAULTS, from_informer2020, our_name
 from informer.networks.models.informer import Informer
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from entry_points import SMALL
+from entry_points import ROOT, SMALL
 from published_files import published_folder
 
-from informer.base.runtime import resource
-from informer.checkpoint.network import build_model, resolve_decoder
+from informer.checkpoint import build_model
+from informer.checkpoint.network import resolve_decoder
 from informer.config import conversion
 from informer.config.hydra_compose import composed
 from informer.config.training import TrainConfig
@@ -19,7 +19,7 @@ from informer.members.network import model_output
 from informer.training.optim import build_loss, build_optimizer
 from informer.training.run import with_transform
 
-CONF = resource("conf")
+CONF = ROOT / "conf"
 GROUPS = sorted({path.name for path in CONF.iterdir() if path.is_dir()} - {"attn", "dataset", "hydra"})
 
 
@@ -68,7 +68,7 @@ def test_option(group: str, option: str) -> None:
 @pytest.mark.parametrize("name", options("dataset"))
 def test_dataset(name: str, tmp_path: Path) -> None:
     path = tmp_path / "own.csv"
-    path.write_text(resource("data/sample.csv").read_text())
+    path.write_text((ROOT / "data/sample.csv").read_text())
     settings = composed([f"dataset={name}", "model=tiny", *([f"dataset.path={path}"] if name == "csv" else [])])
     assert settings.dataset.name == name
     file = settings.dataset.file

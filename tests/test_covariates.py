@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from entry_points import call, done
 
-from informer import Forecaster
-from informer.base.errors import InputError
+from informer import Forecaster, InputError
 
 RUN = [
     "dataset=csv", "dataset.path=driven.csv", "attn=full", "model=tiny", "model.d_model=16", "model.encoder_stacks=[1]",

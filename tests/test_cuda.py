@@ -14,9 +14,9 @@ import torch
 from entry_points import ROOT, SMALL, done
 
 from informer import Forecaster
-from informer.base.runtime import resource
-from informer.checkpoint.network import attention_class, attention_names, attention_node, build_attention
-from informer.networks.attention.base import AttentionSpec
+from informer.checkpoint import attention_names, attention_node, build_attention
+from informer.checkpoint.network import attention_class
+from informer.networks import AttentionSpec
 from informer.pretrained.weights import load
 from pretraining.generate import generate
 
@@ -72,7 +72,7 @@ def test_a_training_pass_in_bfloat16(name: str) -> None:
 @pytest.mark.parametrize("model", FAMILIES)
 def test_a_family_trains_and_forecasts(model: str, tmp_path: Path) -> None:
     """Scores and forecasts of a run on the GPU are, in float32 and without dropout, those of the CPU."""
-    frame = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
+    frame = pd.read_csv(ROOT / "data/sample.csv", parse_dates=["date"])
     scores, forecasts = [], []
     for device in ("cpu", "cuda"):
         run = tmp_path / device

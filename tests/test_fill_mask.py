@@ -11,9 +11,9 @@ import torch
 from entry_points import call, done, refusal
 from stores import series_from_frame
 
-from informer import Forecaster, checkpoint
-from informer.base.errors import InputError, ReportError
-from informer.checkpoint.restore import restore_model
+from informer import Forecaster, InputError, checkpoint
+from informer.base.errors import ReportError
+from informer.checkpoint import restore_model
 from informer.config.data import DatasetConfig, Fill
 from informer.data.windows import Windows, sparse_history
 from informer.inference.rescore import trained_data

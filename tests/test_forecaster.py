@@ -8,18 +8,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, Trained, call, done, killed
+from entry_points import ROOT, SMALL, Trained, call, done, killed
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from informer import Forecaster
-from informer.base.errors import InputError
-from informer.base.runtime import resource
+from informer import Forecaster, InputError
 
 
 @pytest.fixture(scope="module")
 def frame() -> pd.DataFrame:
-    return pd.read_csv(resource("data/sample.csv"), parse_dates=["date"]).iloc[:100]
+    return pd.read_csv(ROOT / "data/sample.csv", parse_dates=["date"]).iloc[:100]
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +134,7 @@ SIZES = {"seq_len": 24, "label_len": 11, "pred_len": 6, "model": "tiny", "device
 
 def test_fitting_is_training_from_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same weights, from keys nested and dotted; nothing printed, nothing left in the folder."""
-    table = pd.read_csv(resource("data/sample.csv")).iloc[:320]
+    table = pd.read_csv(ROOT / "data/sample.csv").iloc[:320]
     table.to_csv("t.csv", index=False)
     arguments = ["dataset=csv", "dataset.path=t.csv", *SMALL, "features=S", "target=price", "trainer.max_steps=2"]
     done("train", *arguments, "run_dir=run")

@@ -9,8 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from informer import Forecaster
-from informer.base.errors import InputError
+from informer import Forecaster, InputError
 from informer.read.series import frame_of, like
 from informer.read.table import table_of_frame
 

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from entry_points import ROOT
 from test_compat import informer2020_state
 
-from informer.base.runtime import resource
+from informer import Forecaster
 from informer.checkpoint.informer2020 import from_informer2020
-from informer.forecaster import Forecaster
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "import_informer2020.py"
 SIZES = {"seq_len": 20, "label_len": 7, "out_len": 5, "d_model": 8, "n_heads": 2, "d_ff": 16, "d_layers": 1}
@@ -40,7 +40,7 @@ def sinusoids(length: int, width: int) -> torch.Tensor:
 @pytest.mark.parametrize("features", ["M", "S", "MS"])
 def test_forecast_of_the_imported_checkpoint(script, tmp_path: Path, features: str, capsys) -> None:
     """Red if columns are not in their loader's order, or the scaler saw other rows than the first 70 percent."""
-    frame = pd.read_csv(resource("data/sample.csv"))
+    frame = pd.read_csv(ROOT / "data/sample.csv")
     time, *columns = frame.columns
     target = columns[0]
     theirs = [target] if features == "S" else [*columns[1:], target]
@@ -52,7 +52,7 @@ def test_forecast_of_the_imported_checkpoint(script, tmp_path: Path, features: s
     for side in ("enc", "dec"):
         state[f"{side}_embedding.position_embedding.pe"] = sinusoids(5000, 8)[None]
     torch.save({f"module.{name}": value for name, value in state.items()}, tmp_path / "checkpoint.pth")
-    paths = [str(tmp_path / "checkpoint.pth"), str(tmp_path / "run"), "--csv", str(resource("data/sample.csv"))]
+    paths = [str(tmp_path / "checkpoint.pth"), str(tmp_path / "run"), "--csv", str(ROOT / "data/sample.csv")]
     script.main([*paths, "--", *flags(features, target, "--mix", "--itr", "5")])
     assert "ignored: --itr 5" in capsys.readouterr().out
     forecast = Forecaster.load(tmp_path / "run").predict(frame)
@@ -78,9 +78,9 @@ def test_weights_that_do_not_fit_the_file_are_refused(script, tmp_path: Path, ca
     """Red if column counts are not compared."""
     config = SIZES | {"enc_in": 2, "dec_in": 2, "c_out": 2, "e_layers": 2, "attn": "full", "embed": "timeF"}
     torch.save(informer2020_state(config), tmp_path / "checkpoint.pth")
-    paths = [str(tmp_path / "checkpoint.pth"), str(tmp_path / "run"), "--csv", str(resource("data/sample.csv"))]
+    paths = [str(tmp_path / "checkpoint.pth"), str(tmp_path / "run"), "--csv", str(ROOT / "data/sample.csv")]
     with pytest.raises(SystemExit, match="2"):
-        script.main([*paths, "--", *flags("M", pd.read_csv(resource("data/sample.csv")).columns[1])])
+        script.main([*paths, "--", *flags("M", pd.read_csv(ROOT / "data/sample.csv").columns[1])])
     assert "the weights take 2, 2 and 4" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
@@ -91,7 +91,7 @@ def test_what_is_no_checkpoint_is_one_line(content: bytes | None, script, tmp_pa
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(SystemExit, match="2"):
-        script.main([str(path), str(tmp_path / "run"), "--csv", str(resource("data/sample.csv"))])
+        script.main([str(path), str(tmp_path / "run"), "--csv", str(ROOT / "data/sample.csv")])
     err = capsys.readouterr().err
     assert err.startswith("error: ")
     assert err.count("\n") == 1

@@ -131,7 +131,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 
 
 def test_the_forecaster_comes_when_it_is_asked_for() -> None:
-    from informer.forecaster import Forecaster
+    from informer import Forecaster
 
     assert informer.Forecaster is Forecaster
     assert set(informer.__all__) <= set(dir(informer))

@@ -6,9 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import Outcome, call, done, refusal
-
-from informer.base.runtime import resource
+from entry_points import ROOT, Outcome, call, done, refusal
 
 QUICK = ["model=tiny", "trainer.max_steps=1", "trainer.tracker=[]", "run_dir=run"]
 ROWS = 400
@@ -36,7 +34,7 @@ def trains(outcome: Outcome) -> None:
 
 
 def test_a_sound_file(folder: Path) -> None:
-    outcome = done("inspect", str(resource("data/sample.csv")))
+    outcome = done("inspect", str(ROOT / "data/sample.csv"))
     lines = outcome.out.splitlines()
     assert lines[:3] == [
         "file:     sample.csv, 6,000 rows, 5 columns",
@@ -47,7 +45,7 @@ def test_a_sound_file(folder: Path) -> None:
     week, day = "7 days (168 rows, correlation 0.98)", "24 hours (24 rows, correlation 0.64)"
     assert f"seasons:  visitors repeats every {week}, {day}" in lines
     assert "problems: none" in lines
-    assert command(outcome) == ["dataset=csv", f"dataset.path={resource('data/sample.csv')}"]
+    assert command(outcome) == ["dataset=csv", f"dataset.path={ROOT / 'data/sample.csv'}"]
     assert list(folder.iterdir()) == []
 
 

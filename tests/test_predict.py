@@ -5,12 +5,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, Trained, call, done, refusal
+from entry_points import ROOT, SMALL, Trained, call, done, refusal
 from forgery import content_of, write_forged
 
-from informer.base.runtime import resource
-
-SAMPLE = resource("data/sample.csv")
+SAMPLE = ROOT / "data/sample.csv"
 
 
 def forecast(trained: Trained, source: Path | str, *arguments: str) -> bytes:
@@ -111,7 +109,7 @@ def test_a_forecast_that_is_no_number_is_not_written(mode: list[str], trained: T
 
 def test_numbers_have_sensible_digits(trained: Trained, folder: Path) -> None:
     """Four digits of the spread of a column's history, by hand; digits=null writes all."""
-    table = pd.read_csv(resource("data/sample.csv"))
+    table = pd.read_csv(ROOT / "data/sample.csv")
     table.to_csv("f.csv", index=False)
     run = [f"checkpoint={trained.run_dir}", "input=f.csv", "intervals=[80]", "plots=false"]
     for name, setting in (("short", "digits=4"), ("long", "digits=null")):

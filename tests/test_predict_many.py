@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from entry_points import Outcome, Trained, call, done, refusal
+from entry_points import ROOT, Outcome, Trained, call, done, refusal
 from forgery import content_of, write_forged
 
 from informer import Forecaster
-from informer.base.runtime import resource
 
 Tree = Callable[[Path], dict[str, bytes | None]]
 N_FILES = 7
@@ -20,7 +19,7 @@ N_FILES = 7
 @pytest.fixture
 def tables(folder: Path) -> dict[str, pd.DataFrame]:
     """Seven good files `in/s0.csv` ..., of different lengths and column orders, and two bad ones among them."""
-    sample = pd.read_csv(resource("data/sample.csv"))
+    sample = pd.read_csv(ROOT / "data/sample.csv")
     Path("in").mkdir()
     tables = {f"s{i}": sample.iloc[i * 100 : i * 130 + 60] for i in range(N_FILES)}
     for name, table in tables.items():
@@ -227,7 +226,7 @@ def test_the_long_table_holds_what_the_files_hold(trained: Trained, tables: dict
 
 
 def test_all_that_is_wrong_with_a_file_is_one_line_of_the_summary(trained: Trained, folder: Path) -> None:
-    broken = pd.read_csv(resource("data/sample.csv")).astype({"price": object})
+    broken = pd.read_csv(ROOT / "data/sample.csv").astype({"price": object})
     broken.loc[5990, ["price", "demand"]] = ["x", float("inf")]
     (folder / "in").mkdir()
     broken.to_csv("in/broken.csv", index=False)
@@ -242,7 +241,7 @@ def test_where_nothing_can_be_forecast_no_table_is_left(trained: Trained, folder
     """Red if format=long leaves a file without a header, or one of an earlier job."""
     (folder / "in").mkdir()
     (folder / "out").mkdir()
-    pd.read_csv(resource("data/sample.csv")).iloc[:9].to_csv("in/short.csv", index=False)
+    pd.read_csv(ROOT / "data/sample.csv").iloc[:9].to_csv("in/short.csv", index=False)
     Path("out/forecasts.csv").write_text("of another job")
     job = ["predict", f"checkpoint={trained.run_dir}", "input=in", "output=out", "format=long"]
     assert "found forecasts.csv in it" in call(*job).err
@@ -252,7 +251,7 @@ def test_where_nothing_can_be_forecast_no_table_is_left(trained: Trained, folder
 
 def test_a_forecast_that_fits_in_no_table_leaves_no_picture(trained: Trained, folder: Path) -> None:
     """Red if the picture is drawn first: the time column has the name of the end of an interval."""
-    table = pd.read_csv(resource("data/sample.csv")).iloc[:100].rename(columns={"date": "price_lo80"})
+    table = pd.read_csv(ROOT / "data/sample.csv").iloc[:100].rename(columns={"date": "price_lo80"})
     table.to_csv("odd.csv", index=False)
     arguments = ["input=odd.csv", "output=out", "intervals=[80]", "dataset.time_col=price_lo80"]
     assert "price_lo80" in refusal("predict", f"checkpoint={trained.run_dir}", *arguments)

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from entry_points import Trained, call, launch, refusal
-
-from informer.base.runtime import resource
+from entry_points import ROOT, Trained, call, launch, refusal
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
 
@@ -18,7 +16,7 @@ Tree = Callable[[Path], dict[str, bytes | None]]
 @pytest.fixture
 def job(trained: Trained, folder: Path) -> list[str]:
     """Arguments for seven good files and a bad one, two at a time."""
-    sample = pd.read_csv(resource("data/sample.csv"))
+    sample = pd.read_csv(ROOT / "data/sample.csv")
     Path("in").mkdir()
     for i in range(7):
         sample.iloc[i * 100 : i * 130 + 60].to_csv(f"in/s{i}.csv", index=False)

@@ -7,11 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, Trained, call, done, refusal
+from entry_points import ROOT, SMALL, Trained, call, done, refusal
 from sklearn.metrics import mean_pinball_loss
 
 from informer import Forecaster, checkpoint
-from informer.base.runtime import resource
 from informer.config.training import LossConfig, LossKind
 from informer.training.optim import build_loss
 
@@ -29,7 +28,7 @@ def quantiled(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 
 def sample() -> pd.DataFrame:
-    return pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
+    return pd.read_csv(ROOT / "data/sample.csv", parse_dates=["date"])
 
 
 def scaled_outputs(run_dir: Path, part: range) -> tuple[np.ndarray, np.ndarray]:
@@ -128,7 +127,7 @@ def test_quantiles_of_noise_are_learnt(folder: Path) -> None:
 def test_columns_in_every_format(quantiled: Trained, folder: Path) -> None:
     """Red if a name or an order is lost, or rows made from the model's own output have quantiles."""
     source = [
-        f"checkpoint={quantiled.run_dir}", f"input={resource('data/sample.csv')}", "output=out", "overwrite=true",
+        f"checkpoint={quantiled.run_dir}", f"input={ROOT / 'data/sample.csv'}", "output=out", "overwrite=true",
         "horizon=8", "digits=null",
     ]  # fmt: skip
     for form in ("csv", "parquet", "long"):

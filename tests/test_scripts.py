@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from entry_points import call_script, script
 
-from informer.networks.models.config import ModelConfig
+from informer.networks import ModelConfig
 
 
 @pytest.fixture(scope="module")

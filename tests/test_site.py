@@ -5,7 +5,7 @@ import re
 import pytest
 from entry_points import ROOT, script
 
-from informer.checkpoint.network import attention_names, attention_node
+from informer.checkpoint import attention_names, attention_node
 from informer.config.fields import keys_of
 from informer.config.training import TrainConfig
 

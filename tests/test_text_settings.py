@@ -10,12 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from entry_points import SMALL, call, done, refusal
+from entry_points import ROOT, SMALL, call, done, refusal
 from omegaconf import OmegaConf
 
-from informer import Forecaster
-from informer.base.errors import InputError
-from informer.base.runtime import resource
+from informer import Forecaster, InputError
 from informer.commands.cli import COMMANDS, settings_class
 from informer.config import conversion
 from informer.config.commands import ForecastConfig, PredictConfig
@@ -69,7 +67,7 @@ def given(command: str, *words: str) -> dict[str, Any]:
     if command != "train":
         return flat(to_plain(read_words(settings_class(command), words)))
     register()
-    with hydra.initialize_config_dir(str(resource("conf")), version_base="1.3"):
+    with hydra.initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         composed = hydra.compose(command, overrides=train_words(words))
     return flat(OmegaConf.to_container(composed, resolve=True))
 

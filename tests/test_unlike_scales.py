@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from entry_points import refusal
 
+from informer import Forecaster
 from informer.config.data import ScalerKind
 from informer.data.diagnosis import _of_column
 from informer.data.scaler import Scaler
 from informer.data.seasonality import find_seasons
-from informer.forecaster import Forecaster
 from informer.inference.model import decimals_for, rounded
 
 NOISE = np.random.default_rng(5).normal(size=(400, 9))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from informer.networks.attention.base import AttentionSpec
+from informer.networks import AttentionSpec
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.prob import ProbAttention
 from informer.networks.layers.attention_layer import AttentionLayer

@@ -10,8 +10,8 @@ import sys
 
 import torch
 
-from informer.checkpoint.network import build_attention
-from informer.networks.attention.base import AttentionSpec
+from informer.checkpoint import build_attention
+from informer.networks import AttentionSpec
 
 N_HEADS, LENGTH, D_HEAD = 3, 97, 8
 

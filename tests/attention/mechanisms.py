@@ -5,8 +5,8 @@ import torch
 from formulas import FORMULAS
 from torch import Tensor
 
-from informer.checkpoint.network import build_attention
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.checkpoint import build_attention
+from informer.networks import Attention, AttentionSpec
 
 
 def made(name: str, params: dict, lengths: tuple[int, int], *, e: int = 5, heads: int = 2, **facts) -> Attention:

@@ -9,8 +9,8 @@ import torch
 from formulas import softmax
 from mechanisms import assert_gradients, by_steps, drawn, made, matrix
 
-from informer.checkpoint.network import attention_names, build_attention
-from informer.networks.attention.base import AttentionSpec
+from informer.checkpoint import attention_names, build_attention
+from informer.networks import AttentionSpec
 from informer.networks.attention.bigbird import BigBirdAttention
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.prob import ProbAttention

@@ -20,8 +20,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from informer.checkpoint.network import attention_class, attention_names, attention_node, build_attention
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.checkpoint import attention_names, attention_node, build_attention
+from informer.checkpoint.network import attention_class
+from informer.networks import Attention, AttentionSpec
 from informer.networks.attention.full import FullAttention
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.ops import fast

@@ -6,8 +6,8 @@ from formulas import FORMULAS
 from mechanisms import by_steps, drawn, made, matrix
 from torch import Tensor
 
-from informer.checkpoint.network import attention_names
-from informer.networks.attention.base import Attention
+from informer.checkpoint import attention_names
+from informer.networks import Attention
 from informer.networks.ops import fast
 
 SELF, CROSS = [(1, 1), (2, 2), (7, 7), (97, 97)], [(5, 9), (13, 2), (1, 31)]

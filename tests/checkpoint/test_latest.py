@@ -7,7 +7,8 @@ from entry_points import SMALL, TENSORBOARD, Trained, call, done, refusal
 from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
 
 from informer import checkpoint
-from informer.checkpoint.paths import locate, point_latest, resolve_latest
+from informer.checkpoint import locate
+from informer.checkpoint.paths import point_latest, resolve_latest
 
 TRAIN = ["dataset=sample", *SMALL, "trainer.max_steps=1"]
 

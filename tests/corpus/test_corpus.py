@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from informer.base.errors import InputError
+from informer import InputError
 
 CASES = sorted(folder.name for folder in Path(__file__).parent.iterdir() if (folder / "settings.json").is_file())
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import yaml
+from entry_points import ROOT
 
-from informer.base.runtime import resource
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig
 from informer.config.model import WindowSizes
@@ -16,7 +16,7 @@ SIZES = WindowSizes(seq_len=13, label_len=5, pred_len=4)
 
 def dataset(name: str) -> DatasetConfig:
     """`conf/dataset/<name>.yaml`, checked by the schema."""
-    node = yaml.safe_load((resource("conf/dataset") / f"{name}.yaml").read_text())
+    node = yaml.safe_load(((ROOT / "conf/dataset") / f"{name}.yaml").read_text())
     return node_of(DatasetConfig, node)
 
 

@@ -11,7 +11,8 @@ import pytest
 from dataset_cases import made, write
 from stores import read_series, read_written, series_from_frame
 
-from informer.base.errors import InputError, ReportError
+from informer import InputError
+from informer.base.errors import ReportError
 from informer.config.data import DatasetConfig
 from informer.config.model import WindowSizes
 from informer.data.panel import read_panel

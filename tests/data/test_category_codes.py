@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stores import load_data
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.config.data import DatasetConfig, Duplicates, Fill, ScalerConfig, SplitConfig, SplitKind
 from informer.config.model import WindowSizes
 from informer.data.columns import Roles

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stores import load_data
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.config.data import (
     Calendar,
     DatasetConfig,

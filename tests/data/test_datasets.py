@@ -8,16 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from dataset_cases import dataset
+from entry_points import ROOT
 
-from informer.base.errors import InputError
-from informer.base.runtime import resource
+from informer import InputError
 from informer.config.model import WindowSizes
 from informer.data.columns import Roles
 from informer.data.dataset import read_source
 from informer.read.files import find_file
 from informer.read.split import cut_rows
 
-DATASETS = sorted(path.stem for path in resource("conf/dataset").glob("*.yaml"))
+DATASETS = sorted(path.stem for path in (ROOT / "conf/dataset").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("name", DATASETS)
@@ -35,7 +35,7 @@ def test_the_sample_is_what_its_generator_writes(tmp_path: Path) -> None:
     script = Path(__file__).parents[2] / "scripts" / "make_sample.py"
     subprocess.run([sys.executable, str(script), str(tmp_path / "sample.csv")], check=True)
     written = (tmp_path / "sample.csv").read_bytes()
-    assert written == resource("data/sample.csv").read_bytes()
+    assert written == (ROOT / "data/sample.csv").read_bytes()
     assert len(written) < 600_000
 
 

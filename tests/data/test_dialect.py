@@ -8,7 +8,7 @@ import pytest
 from dataset_cases import made, write
 from stores import read_series
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.config.data import DatasetConfig, Fill
 from informer.config.model import WindowSizes
 from informer.data.panel import read_panel

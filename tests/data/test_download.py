@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import web
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.config.data import DatasetConfig
 from informer.read.download import fetch
 from informer.read.files import find_file

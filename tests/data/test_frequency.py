@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.read.frequency import Frequency, Unit, adjective, lasting, on_grid
 
 # spelling -> canonical code, unit, rows in a season, rows in a day

@@ -10,7 +10,7 @@ import torch
 from dataset_cases import SIZES, made, write
 from stores import STANDARD, future_from_frame, series_from_frame
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.config.data import DatasetConfig, ScalerConfig
 from informer.data.columns import Columns
 from informer.data.history import Future, future_of_table, windows_ahead

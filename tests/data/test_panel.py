@@ -12,7 +12,8 @@ import torch
 from dataset_cases import SIZES, made, write
 from stores import STANDARD, load_data, series_from_frame
 
-from informer.base.errors import InputError, ReportError
+from informer import InputError
+from informer.base.errors import ReportError
 from informer.config.data import Calendar, DatasetConfig, ScalerConfig, Short, SplitConfig, SplitKind
 from informer.data.calendar import calendar_marks
 from informer.data.columns import Roles

@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 from entry_points import call, done, refusal
 
-from informer import Forecaster
-from informer.base.errors import InputError
+from informer import Forecaster, InputError
 from informer.config.data import DatasetConfig
 from informer.read.series import table_of_file
 

@@ -11,7 +11,7 @@ from dataset_cases import SIZES, dataset, made, write
 from published_files import published_folder
 from stores import STANDARD, load_data, read_series, series_from_frame
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.config.data import Calendar, DatasetConfig, FeatureMode, ScalerConfig, ScalerKind, SplitConfig, SplitKind
 from informer.config.model import WindowSizes
 from informer.data.columns import Columns, Roles

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stores import series_from_frame
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.config.data import DatasetConfig, Fill
 
 Drawn = tuple[pd.DataFrame, str]

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.config.compose import settings_of
 from informer.config.data import DatasetConfig, SplitConfig, SplitKind
 from informer.config.model import WindowSizes

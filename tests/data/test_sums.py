@@ -9,7 +9,7 @@ import pytest
 from entry_points import call, done
 from stores import checked, read_written
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.config.data import DatasetConfig, Duplicates, Fill
 from informer.data.panel import read_panel
 from informer.read.frequency import Frequency

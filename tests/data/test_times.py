@@ -12,8 +12,7 @@ import pytest
 from entry_points import SMALL, call, done
 from stores import panel_written, read_written
 
-from informer import Forecaster
-from informer.base.errors import InputError
+from informer import Forecaster, InputError
 from informer.config.data import DatasetConfig
 from informer.data.diagnosis import survey_file
 from informer.inference.model import Forecast

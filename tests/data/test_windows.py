@@ -8,7 +8,7 @@ import pytest
 import torch
 from stores import one_series
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.config.model import WindowSizes
 from informer.data.windows import Batch, Store, Windows
 from informer.members.baselines import fit_ridge

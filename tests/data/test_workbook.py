@@ -12,7 +12,7 @@ import pytest
 from entry_points import Trained, done
 from stores import read_series, series_from_table
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.config.data import DatasetConfig
 from informer.read.table import read_table
 

@@ -12,7 +12,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 from stores import read_series, series_from_table
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.config.data import DatasetConfig, Fill
 from informer.config.model import WindowSizes
 from informer.data.panel import read_panel

@@ -18,17 +18,17 @@ import torch
 from onnx_registry import registry_once
 from torch import Tensor
 
-from informer.base.errors import InputError
-from informer.checkpoint.format import Checkpoint, DataFacts
-from informer.checkpoint.network import attention_names, attention_node, build_model, resolve_decoder
-from informer.checkpoint.restore import restore_model
+from informer import InputError
+from informer.checkpoint import Checkpoint, attention_names, attention_node, build_model, restore_model
+from informer.checkpoint.format import DataFacts
+from informer.checkpoint.network import resolve_decoder
 from informer.config.commands import ExportFormat
 from informer.config.conversion import to_plain
 from informer.config.training import LossConfig, LossKind, TrainConfig
 from informer.data.scaler import PanelScaler
 from informer.inference.export import INPUTS, example, exported
-from informer.networks.models.base import ModelDims
-from informer.networks.models.config import CalendarEmbed, Decoding, EmbedPadding, InformerConfig, Shortening
+from informer.networks import InformerConfig, ModelDims
+from informer.networks.models.config import CalendarEmbed, Decoding, EmbedPadding, Shortening
 
 DIMS = {"enc_in": 2, "c_out": 1, "mark_sizes": (1, 1, 1), "seq_len": 40, "label_len": 9, "pred_len": 14}
 

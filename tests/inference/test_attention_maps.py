@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from informer.checkpoint.network import build_model
+from informer.checkpoint import build_model
 from informer.data.windows import Batch, DataUnits
 from informer.inference import rescore as module
 from informer.inference.rescore import attention_maps, thinned
 from informer.members.network import ForecastModel
+from informer.networks import InformerConfig, ModelDims
 from informer.networks.layers.attention_layer import AttentionLayer
-from informer.networks.models.base import ModelDims
-from informer.networks.models.config import InformerConfig
 
 FULL = {"_target_": "informer.networks.attention.full.FullAttention"}
 DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1, 1), seq_len=14, label_len=5, pred_len=4)

@@ -16,7 +16,7 @@ from data_cases import made
 from entry_points import SMALL, done
 from scored import member, paths_of, scores_of
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.base.files import write_atomic
 from informer.scoring.evaluate import compare, evaluate
 from informer.scoring.metrics import METRICS

@@ -10,7 +10,7 @@ import torch
 from entry_points import call, done, refusal
 
 from informer import checkpoint
-from informer.checkpoint.restore import restore_model
+from informer.checkpoint import restore_model
 from informer.inference.explain import MOST_REPEATS
 from informer.inference.rescore import trained_data
 from informer.inference.sources import split

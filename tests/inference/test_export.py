@@ -13,9 +13,8 @@ import torch
 from entry_points import ROOT, Trained, call_export, done, refusal
 from graphs_of_models import VARIANTS, outcome
 
-from informer import checkpoint
-from informer.base.errors import InputError
-from informer.checkpoint.network import attention_names
+from informer import InputError, checkpoint
+from informer.checkpoint import attention_names
 from informer.config.commands import ExportFormat
 from informer.inference import export
 from informer.inference.export import exported

@@ -9,12 +9,10 @@ import pandas as pd
 import pytest
 import torch
 from data_cases import windows_over
-from entry_points import SMALL, Trained, call, done, refusal
+from entry_points import ROOT, SMALL, Trained, call, done, refusal
 from torch import Tensor
 
-from informer import Forecaster, checkpoint
-from informer.base.errors import InputError
-from informer.base.runtime import resource
+from informer import Forecaster, InputError, checkpoint
 from informer.data.windows import Batch, Windows
 from informer.inference.model import table_of
 from informer.inference.rolling import RATE, Tracking
@@ -69,7 +67,7 @@ def test_training_calibrates_on_the_later_half_of_validation(trained: Trained) -
     saved = checkpoint.load(trained.run_dir)
     assert saved.calibration
     assert int(saved.calibration["windows"]) == 25 - 6 + 1
-    frame = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
+    frame = pd.read_csv(ROOT / "data/sample.csv", parse_dates=["date"])
     forecaster = Forecaster.load(trained.run_dir, device="cpu")
     origins = range(225, 250 - 6 + 1)
     ahead = forecaster.predict_many([frame.iloc[:origin] for origin in origins])
@@ -125,7 +123,7 @@ def test_a_variation_that_cannot_be_is_refused(trained: Trained, changed: dict[s
 
 
 def test_columns_of_intervals_and_rows_beyond_them(trained: Trained, folder: Path) -> None:
-    arguments = [f"checkpoint={trained.run_dir}", f"input={resource('data/sample.csv')}", "intervals=[50,90]"]
+    arguments = [f"checkpoint={trained.run_dir}", f"input={ROOT / 'data/sample.csv'}", "intervals=[50,90]"]
     done("predict", *arguments, "horizon=8", "output=out")
     forecast = pd.read_csv("out/sample.forecast.csv")
     targets = ["temperature", "visitors", "price", "demand"]
@@ -222,7 +220,7 @@ def test_intervals_that_are_too_narrow_are_said_so_everywhere(folder: Path) -> N
 
 
 def test_what_cannot_be_had_is_one_line(trained: Trained, folder: Path) -> None:
-    source = f"input={resource('data/sample.csv')}"
+    source = f"input={ROOT / 'data/sample.csv'}"
     line = refusal("predict", f"checkpoint={trained.run_dir}", source, "intervals=[99]")
     assert "intervals=99: expected at least 99 calibration windows, the model had 85" in line
     assert "expected different whole percentages" in call("predict", source, "intervals=[80,80]").err
@@ -241,7 +239,7 @@ def test_a_short_validation_part_is_not_divided(folder: Path) -> None:
 
 def test_coverage_is_counted_over_the_test_windows(trained: Trained, folder: Path) -> None:
     """By hand, from forecasts with intervals at every origin of the test part."""
-    frame = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
+    frame = pd.read_csv(ROOT / "data/sample.csv", parse_dates=["date"])
     scored = Forecaster.load(trained.run_dir, device="cpu").trained.scored
     origins = range(250, 320 - 6 + 1)
     parts = [scored.reader.series(frame.iloc[:origin], "frame") for origin in origins]
@@ -263,7 +261,7 @@ def test_coverage_is_counted_over_the_test_windows(trained: Trained, folder: Pat
 @pytest.mark.parametrize(("stride", "horizon"), [(1, 6), (4, 6), (7, 6), (2, 3), (3, 9)])
 def test_widths_are_those_of_a_loop_over_origins(trained: Trained, folder: Path, stride: int, horizon: int) -> None:
     """Widths at each origin follow from errors whose last actual value was known; fails if one is used too early."""
-    table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"]).iloc[226:330].reset_index(drop=True)
+    table = pd.read_csv(ROOT / "data/sample.csv", parse_dates=["date"]).iloc[226:330].reset_index(drop=True)
     forecaster = Forecaster.load(trained.run_dir, device="cpu")
     asked = {"stride": stride, "horizon": horizon, "intervals": [80, 95]}
     fixed = forecaster.backtest(table, **asked)
@@ -312,7 +310,7 @@ def test_coverage_comes_back_after_a_break() -> None:
 
 def test_the_command_scores_the_intervals_that_it_writes(trained: Trained, folder: Path) -> None:
     """Coverage in the metrics is that of the table; red if fixed widths are scored."""
-    pd.read_csv(resource("data/sample.csv")).iloc[226:330].to_csv("rows.csv", index=False)
+    pd.read_csv(ROOT / "data/sample.csv").iloc[226:330].to_csv("rows.csv", index=False)
     arguments = [f"checkpoint={trained.run_dir}", "input=rows.csv", "output=out", "mode=rolling", "stride=1"]
     done("predict", *arguments, "digits=null", "intervals=[80]", "adaptive=true")
     table, metrics = pd.read_csv("out/rows.rolling.csv"), pd.read_csv("out/rows.rolling.metrics.csv")

@@ -5,11 +5,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, Trained, done, refusal
+from entry_points import ROOT, SMALL, Trained, done, refusal
 
-from informer import Forecaster
-from informer.base.errors import InputError
-from informer.base.runtime import resource
+from informer import Forecaster, InputError
 from informer.inference import model as predictor
 from informer.inference.model import table_of
 
@@ -19,7 +17,7 @@ COLUMNS = ["temperature", "visitors", "price", "demand"]
 @pytest.fixture
 def frame(folder: Path) -> pd.DataFrame:
     """Rows whose forecasts are all in the test part."""
-    table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"]).iloc[226:310].reset_index(drop=True)
+    table = pd.read_csv(ROOT / "data/sample.csv", parse_dates=["date"]).iloc[226:310].reset_index(drop=True)
     table.to_csv("rows.csv", index=False)
     return table
 
@@ -72,7 +70,7 @@ def test_all_of_its_rows_are_scored(trained: Trained, frame: pd.DataFrame, horiz
 def test_future_covariates_come_from_the_table(folder: Path) -> None:
     roles = ["targets=[price,demand]", "future_covariates=[temperature]", "loss=quantile", "run_dir=run"]
     done("train", "dataset=sample", *SMALL, *roles, "trainer.max_steps=2")
-    table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
+    table = pd.read_csv(ROOT / "data/sample.csv", parse_dates=["date"])
     model = Forecaster.load("run", device="cpu")
     ahead = model.predict(table.iloc[:250], horizon=13, future=table[["date", "temperature"]].iloc[250:268])
     rolled = model.backtest(table.iloc[226:268], horizon=13)
@@ -81,7 +79,7 @@ def test_future_covariates_come_from_the_table(folder: Path) -> None:
     np.testing.assert_allclose(own["q10"], ahead["demand_q10"], rtol=1e-4)
 
 
-SAMPLE = resource("data/sample.csv")
+SAMPLE = ROOT / "data/sample.csv"
 
 
 @pytest.mark.parametrize("horizon", [100_001, 1_000_000, 10**15])

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import Outcome, Trained, call
+from entry_points import ROOT, Outcome, Trained, call
 from rich.console import Console
 
 from informer import Forecaster
-from informer.base.runtime import resource
 from informer.config.commands import Mode, PredictConfig
 from informer.inference import job as jobs
 from informer.inference import rolling
@@ -45,7 +44,7 @@ def scores(name: str) -> pd.Series:
 @pytest.fixture
 def frame(folder: Path) -> pd.DataFrame:
     """Rows of the sample's test part with the history before them, as rows.csv too."""
-    table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"]).iloc[250 - 24 : 320].reset_index(drop=True)
+    table = pd.read_csv(ROOT / "data/sample.csv", parse_dates=["date"]).iloc[250 - 24 : 320].reset_index(drop=True)
     table.to_csv("rows.csv", index=False)
     return table
 
@@ -88,7 +87,7 @@ def test_the_stride_is_pred_len_unless_given(trained: Trained, frame: pd.DataFra
 
 def test_rows_of_training_are_left_out_unless_asked_for(trained: Trained, folder: Path) -> None:
     """The parts end at rows 200, 250 and 320; the first forecast is of row 250."""
-    table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"]).iloc[:320]
+    table = pd.read_csv(ROOT / "data/sample.csv", parse_dates=["date"]).iloc[:320]
     table.to_csv("all.csv", index=False)
     outcome = run(trained, "all.csv", "stride=1")
     assert outcome.status == 0, outcome.err
@@ -111,7 +110,7 @@ def test_rows_of_training_are_left_out_unless_asked_for(trained: Trained, folder
 
 def test_errors_of_rows_of_training_are_said_to_be_too_small(trained: Trained, folder: Path) -> None:
     """Fails if `from=` scores training rows without a warning, or warns about other rows."""
-    table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"]).iloc[:320]
+    table = pd.read_csv(ROOT / "data/sample.csv", parse_dates=["date"]).iloc[:320]
     table.to_csv("all.csv", index=False)
     said = f"all: rows up to {table['date'][249]} are training rows, where errors are too small"
     for row, is_seen in ((249, True), (250, False)):
@@ -120,7 +119,7 @@ def test_errors_of_rows_of_training_are_said_to_be_too_small(trained: Trained, f
 
 def test_too_few_rows_after_training_say_what_to_give(trained: Trained, folder: Path) -> None:
     """The model was trained on rows before 250 and forecasts 6 rows."""
-    table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
+    table = pd.read_csv(ROOT / "data/sample.csv", parse_dates=["date"])
     table.iloc[:254].to_csv("all.csv", index=False)
     message = "all: expected at least 6 rows after the training rows, found 4; give newer rows, or from=DATE"
     assert message in run(trained, "all.csv").err
@@ -147,7 +146,7 @@ def test_digits_are_those_of_the_spread_of_each_column(trained: Trained, frame: 
 
 def test_both_baselines_are_scored_on_the_same_origins(trained: Trained, folder: Path) -> None:
     """The seasonal naive by a loop; MASE by hand from the rows before the first origin."""
-    frame = pd.read_csv(resource("data/sample.csv")).iloc[:320]
+    frame = pd.read_csv(ROOT / "data/sample.csv").iloc[:320]
     frame.to_csv("all.csv", index=False)
     outcome = run(trained, "all.csv", "stride=3")
     assert "the best baseline" in outcome.out
@@ -223,7 +222,7 @@ def test_memory_does_not_grow_with_the_number_of_origins(
     monkeypatch.setattr(rolling, "MAX_ORIGINS", 48)
     settings = {
         "checkpoint": str(trained.run_dir),
-        "input": str(resource("data/sample.csv")),
+        "input": str(ROOT / "data/sample.csv"),
         "mode": Mode.rolling,
         "from_date": "2000-01-01",
     }

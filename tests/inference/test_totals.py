@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from entry_points import done, refusal
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.config.commands import ForecastConfig
 from informer.config.data import DatasetConfig
 from informer.inference.model import Forecast

@@ -12,14 +12,12 @@ import pandas as pd
 import pytest
 import torch
 from data_cases import made, windows_over
-from entry_points import SMALL, Trained, done
+from entry_points import ROOT, SMALL, Trained, done
 from rich.console import Console
 from scored import paths_of as arrays
 from sklearn.metrics import mean_pinball_loss
 
-from informer.base.runtime import resource
-from informer.checkpoint import load
-from informer.checkpoint.restore import restore_model
+from informer.checkpoint import load, restore_model
 from informer.inference.rescore import trained_data
 from informer.members.baselines import SeasonalNaive
 from informer.read.frequency import Frequency
@@ -129,7 +127,7 @@ def test_runs_evaluations_and_rolling_forecasts_agree(trained: Trained, folder: 
     own = saved["scores"]["informer"]["original"]
     done("eval", f"checkpoint={trained.run_dir}", "output=scores", "plots=none")
     assert json.loads(Path("scores/metrics.json").read_text())["scores"] == saved["scores"]
-    sample = pd.read_csv(resource("data/sample.csv"))
+    sample = pd.read_csv(ROOT / "data/sample.csv")
     sample.iloc[:320].to_csv("rows.csv", index=False)
     done(
         "predict", f"checkpoint={trained.run_dir}", "input=rows.csv", "mode=rolling", "stride=1",

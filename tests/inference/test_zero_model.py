@@ -10,8 +10,7 @@ import polars
 import pytest
 from entry_points import done
 
-from informer import Forecaster
-from informer.base.errors import InputError
+from informer import Forecaster, InputError
 from informer.inference.model import Forecast
 from informer.inference.zero import ZeroModel
 from informer.members.zero import network_seasons

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from informer.checkpoint.network import build_attention
-from informer.networks.attention.base import AttentionSpec
+from informer.checkpoint import build_attention
+from informer.networks import AttentionSpec
 from informer.networks.layers.attention_layer import AttentionLayer
 
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from informer.checkpoint.network import build_model
+from informer.checkpoint import build_model
 from informer.members.network import ForecastModel
 from informer.members.transform import CategoryColumns
-from informer.networks.models.base import ModelDims
-from informer.networks.models.config import InformerConfig, LinearSkip, ModelConfig
+from informer.networks import InformerConfig, ModelConfig, ModelDims
+from informer.networks.models.config import LinearSkip
 from informer.networks.models.lstma import LstmaConfig
 
 SIZES = (0, 4, 0, 2, 0)

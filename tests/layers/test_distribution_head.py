@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from informer import Forecaster, checkpoint
-from informer.base.errors import InputError
-from informer.checkpoint.restore import restore_model
+from informer import Forecaster, InputError, checkpoint
+from informer.checkpoint import restore_model
 from informer.config.commands import ExportFormat
 from informer.config.training import LossConfig, LossKind
 from informer.inference.export import exported

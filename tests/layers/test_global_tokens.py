@@ -5,11 +5,11 @@ import torch
 from test_shortening import DIMS
 from torch import Tensor
 
-from informer.base.errors import InputError
-from informer.checkpoint.network import attention_node, build_model
+from informer import InputError
+from informer.checkpoint import attention_node, build_model
 from informer.members.network import ForecastModel
+from informer.networks import InformerConfig
 from informer.networks.layers.attention_layer import AttentionLayer
-from informer.networks.models.config import InformerConfig
 
 ETC = attention_node("etc") | {"radius": 2, "n_global": 0}
 BIGBIRD = attention_node("bigbird_etc") | {"window": 4, "n_global": 0, "n_random": 2}

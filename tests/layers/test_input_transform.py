@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from informer.checkpoint.network import attention_node, build_model
+from informer.checkpoint import attention_node, build_model
 from informer.members.network import ForecastModel
-from informer.networks.models.base import ModelDims
-from informer.networks.models.config import InformerConfig, LinearSkip
+from informer.networks import InformerConfig, ModelDims
+from informer.networks.models.config import LinearSkip
 
 DIMS = ModelDims(enc_in=4, c_out=2, mark_sizes=(1, 1), seq_len=24, label_len=8, pred_len=4, targets=(1, 3), known=(2,))
 SWITCHES = {

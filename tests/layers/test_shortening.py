@@ -6,14 +6,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from informer.base.errors import InputError
-from informer.checkpoint.network import attention_node, build_attention, build_model
+from informer import InputError
+from informer.checkpoint import attention_node, build_attention, build_model
 from informer.members.network import ForecastModel
-from informer.networks.attention.base import AttentionSpec
+from informer.networks import AttentionSpec, InformerConfig, ModelDims
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.encoder import Distil, Eliminate, distilled_length, stack_lengths
-from informer.networks.models.base import ModelDims
-from informer.networks.models.config import InformerConfig, Shortening
+from informer.networks.models.config import Shortening
 from informer.networks.ops import fast
 
 LENGTHS = [1, 2, 3, 8, 13]

@@ -6,16 +6,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, call, done, killed, refusal
+from entry_points import ROOT, SMALL, call, done, killed, refusal
 
 from informer import Forecaster, checkpoint
-from informer.base.runtime import resource
 from informer.config.data import Calendar
 from informer.config.model import LinearModelConfig
 from informer.data.calendar import mark_sizes
 from informer.members import maps as linear
 from informer.members.maps import LinearMaps
-from informer.networks.models.base import ModelDims
+from informer.networks import ModelDims
 from informer.networks.models.config import CalendarEmbed
 from informer.read.frequency import Frequency
 
@@ -58,7 +57,7 @@ def test_every_command_takes_it(folder: Path) -> None:
     assert (saved.progress.epoch, saved.progress.step) == (0, 0)
     done("eval", "checkpoint=run")
     assert Path("run/eval/metrics.csv").read_bytes() == Path("run/metrics.csv").read_bytes()
-    source = resource("data/sample.csv")
+    source = ROOT / "data/sample.csv"
     done("predict", "checkpoint=run", f"input={source}", "intervals=[80]", "plots=false")
     frame = pd.read_csv(source, parse_dates=["date"])
     expected = Forecaster.load("run", device="cpu").predict(frame, intervals=80)

@@ -6,15 +6,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, Trained, done, refusal
+from entry_points import ROOT, SMALL, Trained, done, refusal
 from torch import Tensor
 
 from informer import Forecaster, checkpoint
-from informer.base.runtime import resource
-from informer.checkpoint.network import build_model
+from informer.checkpoint import build_model
 from informer.members.network import ForecastModel
-from informer.networks.models.base import ModelDims
-from informer.networks.models.config import Decoding, InformerConfig, LinearSkip
+from informer.networks import InformerConfig, ModelDims
+from informer.networks.models.config import Decoding, LinearSkip
 
 FULL = {"_target_": "informer.networks.attention.full.FullAttention"}
 PROB = {"_target_": "informer.networks.attention.prob.ProbAttention", "factor": 1}
@@ -113,7 +112,7 @@ def test_what_was_trained_is_scored_again_as_it_was(stepped: Path, folder: Path)
 
 def test_an_offset_moves_the_forecast(stepped: Path, folder: Path) -> None:
     """Red if the rows of the offset are forecast, or future covariates are read there."""
-    table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
+    table = pd.read_csv(ROOT / "data/sample.csv", parse_dates=["date"])
     model = Forecaster.load(stepped, device="cpu")
     history, ahead = table.iloc[:280], table[["date", "temperature"]].iloc[283:289]
     forecast = model.predict(history, future=ahead)
@@ -127,7 +126,7 @@ def test_an_offset_moves_the_forecast(stepped: Path, folder: Path) -> None:
     assert list(first["date"]) == list(table["date"].iloc[283:289])
     assert first["forecast"].to_numpy() == pytest.approx(forecast["price"].to_numpy(), rel=1e-4)
     assert first["actual"].to_numpy() == pytest.approx(table["price"].iloc[283:289].to_numpy())
-    done("predict", f"checkpoint={stepped}", f"input={resource('data/sample.csv')}", "mode=rolling")
+    done("predict", f"checkpoint={stepped}", f"input={ROOT / 'data/sample.csv'}", "mode=rolling")
 
 
 def test_another_decoding_is_scored_on_the_same_weights(trained: Trained, folder: Path) -> None:

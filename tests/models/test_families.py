@@ -9,20 +9,19 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from entry_points import SMALL, assert_same_weights, call, done, killed, refusal
+from entry_points import ROOT, SMALL, assert_same_weights, call, done, killed, refusal
 from toy_family import ATTENTION, ENTRY_POINTS, MODULE, YAML
 
-from informer import Forecaster, checkpoint
-from informer.base.errors import InputError
-from informer.base.runtime import resource
-from informer.checkpoint.restore import restore_model
+from informer import Forecaster, InputError, checkpoint
+from informer.checkpoint import restore_model
+from informer.networks import InformerConfig
 from informer.networks.models import base
-from informer.networks.models.config import InformerConfig, families
+from informer.networks.models.config import families
 
 BRIEF = ["dataset=sample", *SMALL[1:], "trainer.max_epochs=2"]
 TOY = ["--config-dir=conf", *BRIEF, "model=toy"]
 MEAN = ["--config-dir=conf", *BRIEF, "model=tiny", "attn=own", "attn.share=0.5"]
-SAMPLE = f"input={resource('data/sample.csv')}"
+SAMPLE = f"input={ROOT / 'data/sample.csv'}"
 
 
 def forget() -> None:
@@ -120,7 +119,7 @@ def test_a_family_from_outside_goes_through_every_command(folder: Path) -> None:
     assert json.loads(Path("whole/metrics.json").read_text())["scores"]["toy"]
     assert checked("eval", "checkpoint=whole", "plots=attention").status == 0
     assert Path("whole/eval/metrics.csv").read_bytes() == Path("whole/metrics.csv").read_bytes()
-    source = resource("data/sample.csv")
+    source = ROOT / "data/sample.csv"
     assert checked("predict", "checkpoint=whole", f"input={source}", "intervals=[50]", "plots=false").status == 0
     forecast = pd.read_csv("forecasts/sample.forecast.csv", parse_dates=["date"])
     frame = pd.read_csv(source, parse_dates=["date"])

@@ -4,11 +4,11 @@ import pytest
 import torch
 from entry_points import refusal
 
-from informer.base.errors import InputError
-from informer.checkpoint.network import build_model, resolve_decoder
+from informer import InputError
+from informer.checkpoint import build_model
+from informer.checkpoint.network import resolve_decoder
 from informer.members.network import ForecastModel
-from informer.networks.models.base import ModelDims
-from informer.networks.models.config import InformerConfig
+from informer.networks import InformerConfig, ModelDims
 
 FULL = {"_target_": "informer.networks.attention.full.FullAttention"}
 PROB = {"_target_": "informer.networks.attention.prob.ProbAttention", "factor": 1}

@@ -10,9 +10,9 @@ from entry_points import SMALL, done, refusal
 from torch import Tensor
 
 from informer import checkpoint
-from informer.checkpoint.network import attention_node, build_model
+from informer.checkpoint import attention_node, build_model
 from informer.members.network import ForecastModel
-from informer.networks.models.base import ModelDims
+from informer.networks import ModelDims
 from informer.networks.models.lstma import LstmaConfig
 
 DIMS = ModelDims(

@@ -10,9 +10,9 @@ import torch
 from entry_points import call, done, refusal
 
 from informer import checkpoint
-from informer.checkpoint.network import build_model
+from informer.checkpoint import build_model
 from informer.members.network import ForecastModel
-from informer.networks.models.base import ModelDims
+from informer.networks import ModelDims
 from informer.networks.models.zero import ZeroConfig
 from informer.networks.ops.zero_inputs import LEVELS
 from informer.pretrained.weights import NEWEST, load

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from informer.checkpoint.network import attention_node, build_model
+from informer.checkpoint import attention_node, build_model
 from informer.members.network import ForecastModel
-from informer.networks.models.base import ModelDims
-from informer.networks.models.config import InformerConfig, Shortening
+from informer.networks import InformerConfig, ModelDims
+from informer.networks.models.config import Shortening
 
 DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1, 1), seq_len=24, label_len=7, pred_len=5)
 REDRAWN = attention_node("performer") | {"redraw_every": 1}

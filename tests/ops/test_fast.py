@@ -4,11 +4,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from informer.checkpoint.network import attention_node, build_model
+from informer.checkpoint import attention_node, build_model
+from informer.networks import InformerConfig, ModelDims
 from informer.networks.layers.encoder import Distil
 from informer.networks.layers.feed_forward import FeedForward
-from informer.networks.models.base import ModelDims
-from informer.networks.models.config import InformerConfig
 from informer.networks.ops import fast
 from informer.networks.ops.dropout import Dropout
 from informer.networks.ops.products import Conv3, Linear

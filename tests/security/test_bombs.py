@@ -13,10 +13,9 @@ import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
-from entry_points import Trained, call
+from entry_points import ROOT, Trained, call
 
-from informer.base.errors import InputError
-from informer.base.runtime import resource
+from informer import InputError
 from informer.config.data import DatasetConfig
 from informer.read.limits import open_table
 from informer.read.table import read_table
@@ -174,7 +173,7 @@ def test_a_job_goes_on_with_the_other_files(folder: Path, trained: Trained) -> N
     (folder / "in").mkdir()
     for name in ("commas.csv.gz", "wide.csv", "wide.parquet", "far.xlsx"):
         TOO_WIDE[name](folder / "in" / name)
-    pd.read_csv(resource("data/sample.csv"), nrows=60).to_csv("in/good.csv", index=False)
+    pd.read_csv(ROOT / "data/sample.csv", nrows=60).to_csv("in/good.csv", index=False)
     assert call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out").status == 1
     rows = pd.read_csv("out/summary.csv").set_index("file")
     assert rows["status"].map(str).to_dict() == {

@@ -11,11 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import Trained, call, done
+from entry_points import ROOT, Trained, call, done
 from stores import read_series
 
-from informer.base.errors import InputError
-from informer.base.runtime import resource
+from informer import InputError
 from informer.config.data import DatasetConfig, InputFormat, settings_that
 from informer.inference import model as predictor
 from informer.inference.reader import Reader
@@ -27,7 +26,7 @@ from informer.read.table import read_table
 def good(folder: Path) -> Path:
     """A folder with one valid file."""
     Path("in").mkdir()
-    rows = pd.read_csv(resource("data/sample.csv"), nrows=60)
+    rows = pd.read_csv(ROOT / "data/sample.csv", nrows=60)
     rows.to_csv("in/good.csv", index=False)
     return Path("in")
 

@@ -15,8 +15,7 @@ import torch
 from entry_points import ROOT, SMALL, Trained, call, done, refused
 from forgery import content_of, write_forged
 
-from informer import Forecaster, checkpoint
-from informer.base.errors import InputError
+from informer import Forecaster, InputError, checkpoint
 
 N_FLIPS = 150
 

@@ -6,11 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, Trained, call, done, refusal
+from entry_points import ROOT, SMALL, Trained, call, done, refusal
 
-from informer import Forecaster
-from informer.base.errors import InputError
-from informer.base.runtime import resource
+from informer import Forecaster, InputError
 
 
 def test_predict_continues_in_the_order_of_training(folder: Path) -> None:
@@ -43,7 +41,7 @@ Frame = pd.DataFrame
 @pytest.fixture(scope="module")
 def rows() -> Frame:
     """The first rows of the sample, 200 hours."""
-    return pd.read_csv(resource("data/sample.csv"), nrows=200)
+    return pd.read_csv(ROOT / "data/sample.csv", nrows=200)
 
 
 def newer_half_first(rows: Frame) -> Frame:

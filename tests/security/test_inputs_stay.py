@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from entry_points import SMALL, Trained, done, refusal
+from entry_points import ROOT, SMALL, Trained, done, refusal
 
-from informer import Forecaster
-from informer.base.errors import InputError
+from informer import Forecaster, InputError
 from informer.base.files import TEMPORARY, write_atomic
-from informer.base.runtime import resource
 from informer.checkpoint.paths import FILES, REPORT
 
 Tree = Callable[[Path], dict[str, bytes | None]]
@@ -20,7 +18,7 @@ Tree = Callable[[Path], dict[str, bytes | None]]
 
 def sample(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(resource("data/sample.csv").read_bytes())
+    path.write_bytes((ROOT / "data/sample.csv").read_bytes())
     return path
 
 

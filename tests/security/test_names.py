@@ -10,21 +10,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, Trained, call, done
+from entry_points import ROOT, SMALL, Trained, call, done
 from rich.console import Console
 from stores import read_written
 
+from informer import InputError
 from informer.base.console import logging_to, say
-from informer.base.errors import MOST_SIGNS, InputError, ReportError, printable
+from informer.base.errors import MOST_SIGNS, ReportError, printable
 from informer.base.files import remove_temporary, replacing
-from informer.base.runtime import resource
 from informer.config.commands import PredictConfig
 from informer.config.compose import split_positional
 from informer.config.fields import facts_of, keys_of
 from informer.inference.writing import _text
 from informer.read.table import listed, shown
 
-SAMPLE = resource("data/sample.csv")
+SAMPLE = ROOT / "data/sample.csv"
 NAMES = [
     *("a,b.csv", "a\\'b.csv", "${x", "x" * 236 + ".csv", "ü" * 118 + ".csv", "a=b.csv", "[a,b].csv", "{a: b}.csv"),
     *("1e3", "true", "a b", " a", "a ", "'a'", '"a"', "a'b", "a\\", "\\'", "a#b"),

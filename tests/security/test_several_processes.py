@@ -14,10 +14,8 @@ import pytest
 import torch
 from entry_points import ROOT, SMALL, Trained, call, done, refusal
 
-from informer import Forecaster
-from informer.base.errors import InputError
+from informer import Forecaster, InputError
 from informer.base.files import LOCK, only_writer
-from informer.base.runtime import resource
 from informer.commands import actions
 from informer.training.folder import RunFolder
 
@@ -89,7 +87,7 @@ def test_a_second_command_gets_one_line(
     shutil.copytree(trained.run_dir, "run")
     Path("run/metrics.json").unlink()
     Path("in").mkdir()
-    rows = resource("data/sample.csv").read_bytes()
+    rows = (ROOT / "data/sample.csv").read_bytes()
     Path("in/a.csv").write_bytes(rows)
     Path("in/next.csv").write_bytes(b"".join(rows.splitlines(keepends=True)[place] for place in (0, -2, -1)))
     with another_process_writes(Path(locked)):
@@ -101,7 +99,7 @@ def test_a_second_command_gets_one_line(
 def test_the_table_of_a_run_from_python_stays(folder: Path) -> None:
     import pandas as pd
 
-    frame = pd.read_csv(resource("data/sample.csv"), nrows=100)
+    frame = pd.read_csv(ROOT / "data/sample.csv", nrows=100)
     Path("run").mkdir()
     Path("run/frame.csv").write_text("the other one's\n")
     with another_process_writes(Path("run")), pytest.raises(InputError, match="another process is writing"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from stores import read_series
 
-from informer.base.errors import InputError
+from informer import InputError
 from informer.config.data import DatasetConfig
 from informer.config.fields import problems_of
 from informer.read.series import Reading, Series

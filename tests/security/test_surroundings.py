@@ -11,11 +11,10 @@ import pytest
 import torch
 from entry_points import ROOT, SMALL, Outcome, Trained, call, refused
 
-from informer.base.runtime import resource
 from informer.data import diagnosis as inspection
 from informer.inference import job as run
 
-SAMPLE = str(resource("data/sample.csv"))
+SAMPLE = str(ROOT / "data/sample.csv")
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 

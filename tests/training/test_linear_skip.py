@@ -9,7 +9,7 @@ import torch
 from entry_points import SMALL, call, done
 
 from informer import checkpoint
-from informer.checkpoint.restore import restore_model
+from informer.checkpoint import restore_model
 from informer.config.hydra_compose import composed
 from informer.data.dataset import build_data
 from informer.members.baselines import fit_ridge

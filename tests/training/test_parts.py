@@ -10,7 +10,7 @@ from entry_points import CSV, SMALL, done
 from torch import nn
 
 from informer import checkpoint
-from informer.checkpoint.restore import restore_model
+from informer.checkpoint import restore_model
 from informer.config.training import OptimConfig, OptimKind
 from informer.training.optim import GuardedAdam, build_optimizer
 

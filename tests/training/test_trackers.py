@@ -19,7 +19,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams import backend_context, plugin_data_pb2
 
 from informer import checkpoint
-from informer.checkpoint.restore import restore_model
+from informer.checkpoint import restore_model
 from informer.config.conversion import flat
 from informer.config.hydra_compose import compose
 from informer.data.dataset import Data, build_data

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from informer import checkpoint
 from informer.base import progress
-from informer.checkpoint.format import Checkpoint
+from informer.checkpoint import Checkpoint
 from informer.report import run as report_run
 from informer.scoring.intervals import NOTHING_LEARNED, RECENT
 from informer.training import run as training_run
