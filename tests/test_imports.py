@@ -1,6 +1,7 @@
 """Imports point one way, as the table in CONTRIBUTING.md has it; importing the package costs little."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -131,9 +132,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 
 
 def test_the_forecaster_comes_when_it_is_asked_for() -> None:
-    from informer import Forecaster
-
-    assert informer.Forecaster is Forecaster
+    assert (informer.Forecaster.__name__, informer.InputError.__name__) == ("Forecaster", "InputError")
     assert set(informer.__all__) <= set(dir(informer))
     with pytest.raises(AttributeError, match="no attribute 'Forecasters'"):
         informer.Forecasters  # noqa: B018 (the access is the test)
@@ -141,3 +140,31 @@ def test_the_forecaster_comes_when_it_is_asked_for() -> None:
 
 def test_the_version_is_the_projects() -> None:
     assert f'version = "{informer.__version__}"' in (ROOT / "pyproject.toml").read_text()
+
+
+FRONTS = ("informer", "informer.checkpoint", "informer.networks")
+"""What tests import; each lists names that docs/reference documents."""
+
+MOST_INSIDE = 19_300
+"""Lines of test files that import modules behind the fronts; the number only falls."""
+
+
+def test_fronts_list_what_is_documented() -> None:
+    """Red if a front lists a name that is not there, or that the reference does not have."""
+    documented = set(re.findall(r"^::: [\w.]+\.(\w+)$", (ROOT / "docs/reference/python.md").read_text(), re.M))
+    for front in map(importlib.import_module, FRONTS):
+        names = {name for name in front.__all__ if not name.isupper() and name != "__version__"}
+        assert [name for name in names if not hasattr(front, name)] == []
+        assert names <= documented
+
+
+def test_tests_import_what_users_import() -> None:
+    """Red if more lines of test files than today import modules inside the package, helpers included."""
+    files = {path: imported(path) for path in sorted((ROOT / "tests").rglob("*.py"))}
+    named = {f"{front}.{name}" for front in FRONTS for name in importlib.import_module(front).__all__} | {*FRONTS}
+    inside = {
+        path: len(path.read_text(encoding="utf-8").splitlines())
+        for path, names in files.items()
+        if any(name.startswith("informer.") and name not in named for name in names)
+    }
+    assert sum(inside.values()) <= MOST_INSIDE, sorted(inside.items(), key=lambda each: -each[1])[:20]
