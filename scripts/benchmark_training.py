@@ -5,10 +5,11 @@
 For each setting (seq/label/pred) one step is forward, loss, backward and Adam on a batch of 32, in float32 and in
 bfloat16. The products of its linear maps are recorded during the step and then run by themselves, with the same shapes
 in the same process: with torch's BLAS (`torch.mm`, "the matrix rate of the machine"), and with oneDNN, which the
-network's linear maps use on processors that are not Intel's. With the extra `bench`, the Informer of neuralforecast is
-also measured, which forecasts one column, needs label_len < seq_len and also uses sparse attention in the decoder's
-cross-attention. All take turns, and medians are printed; a share is the time of the products by themselves divided by
-that of the step. Products inside attention are not included. Peak memory is what a process with only this network adds
+network's linear maps use on processors that are not Intel's. Published Informers are also measured where they are
+installed: that of neuralforecast (the extra `bench`), which forecasts one column, needs label_len < seq_len and also
+uses sparse attention in the decoder's cross-attention, and that of transformers, which has no start token. All take
+turns, and medians are printed; a share is the time of the products by themselves divided by that of the step. Products
+inside attention are not included. Peak memory is what a process with only this network adds
 between its first line and the end of its third step. `--compiled` also measures float32 steps with `compile=true`;
 compiling is not part of the time.
 """
@@ -40,7 +41,7 @@ from informer.training.optim import autocast, build_optimizer, gradient_norm
 
 SETTINGS = ["96/48/24", "336/336/720", "720/336/336"]
 TYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
-COMPILED, PUBLISHED = "float32 compiled", "neuralforecast"
+COMPILED = "float32 compiled"
 BATCH, COLUMNS, MARKS = 32, 7, 4
 
 Act = Callable[[], None]
@@ -99,7 +100,7 @@ def our_step(setting: str, arm: str, attn: str, device: str) -> Act:
     return step
 
 
-def published_step(setting: str) -> Act:
+def neuralforecast_step(setting: str) -> Act:
     """One step of neuralforecast's Informer in the paper's sizes on random data, with MARKS known-future columns."""
     from neuralforecast.losses.pytorch import MSE
     from neuralforecast.models import Informer
@@ -123,9 +124,38 @@ def published_step(setting: str) -> Act:
     return step
 
 
+def transformers_step(setting: str) -> Act:
+    """One step of transformers' InformerForPrediction in the paper's sizes on random data, with one lag."""
+    from transformers import InformerConfig as Config
+    from transformers import InformerForPrediction
+
+    seq_len, _, pred_len = map(int, setting.split("/"))
+    config = Config(
+        prediction_length=pred_len, context_length=seq_len, input_size=COLUMNS, lags_sequence=[1],
+        num_time_features=MARKS, d_model=512, encoder_layers=2, decoder_layers=1, encoder_attention_heads=8,
+        decoder_attention_heads=8, encoder_ffn_dim=2048, decoder_ffn_dim=2048, sampling_factor=5,
+    )  # fmt: skip
+    model = InformerForPrediction(config).train()
+    rows = {"past": seq_len + 1, "future": pred_len}  # one more for the lag
+    windows = {f"{part}_values": torch.randn(BATCH, n, COLUMNS) for part, n in rows.items()}
+    windows |= {f"{part}_time_features": torch.randn(BATCH, n, MARKS) for part, n in rows.items()}
+    windows["past_observed_mask"] = torch.ones(BATCH, seq_len + 1, COLUMNS)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        model(**windows).loss.backward()
+        optimizer.step()
+
+    return step
+
+
+PUBLISHED = {"neuralforecast": neuralforecast_step, "transformers": transformers_step}
+
+
 def make_step(arm: str, setting: str, attn: str, device: str) -> Act:
-    """The step of our model (by type, or `COMPILED`) or of `PUBLISHED`."""
-    return published_step(setting) if arm == PUBLISHED else our_step(setting, arm, attn, device)
+    """The step of our model (by type, or `COMPILED`) or of one of `PUBLISHED`."""
+    return PUBLISHED[arm](setting) if arm in PUBLISHED else our_step(setting, arm, attn, device)
 
 
 def make_products(shapes: Shapes, product: Callable[[Tensor, Tensor], Tensor], dtype: torch.dtype, device: str) -> Act:
@@ -177,7 +207,7 @@ def own_peak_memory(arm: str, setting: str, attn: str, device: str) -> float:
 
 def measure(setting: str, options: argparse.Namespace) -> list[dict[str, str | float]]:
     """One row for each network."""
-    published = [PUBLISHED] if options.device == "cpu" and find_spec(PUBLISHED) else []
+    published = [name for name in PUBLISHED if options.device == "cpu" and find_spec(name)]
     arms = [*options.types, *([COMPILED] if options.compiled else []), *published]
     steps = {arm: make_step(arm, setting, options.attn, options.device) for arm in arms}
     acts = dict(steps)
@@ -203,7 +233,7 @@ def measure(setting: str, options: argparse.Namespace) -> list[dict[str, str | f
             "onednn_gflops": work / seconds[f"{arm} oneDNN"] / 1e9 if f"{arm} oneDNN" in seconds else float("nan"),
             "blas_share": seconds[f"{arm} BLAS"] / seconds[arm] if arm in TYPES else float("nan"),
             "onednn_share": seconds[f"{arm} oneDNN"] / seconds[arm] if f"{arm} oneDNN" in seconds else float("nan"),
-            "times_as_fast_as_neuralforecast": seconds.get(PUBLISHED, float("nan")) / seconds[arm],
+            **{f"times_as_fast_as_{name}": seconds[name] / seconds[arm] for name in published},
         }
         for arm in arms
     ]

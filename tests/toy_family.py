@@ -61,9 +61,6 @@ class Mean(Attention):
 
     def forward(self, q, k, v):
         return self.share * v.mean(dim=2, keepdim=True).expand(-1, -1, q.shape[2], -1)
-
-    def weights(self, q, k):
-        return q.new_full((*q.shape[:3], k.shape[2]), self.share / k.shape[2])
 '''
 
 ENTRY_POINTS = """

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 from entry_points import ROOT
-from mechanisms import assert_gradients
+from mechanisms import assert_gradients, matrix
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -40,7 +40,7 @@ EXCEPTIONS = {
     "rows sum to 1": {"relu": "1e-6 in the denominator: sums lie below 1", "linformer": "F mixes values freely"}
     | UNLIKE_SHARES,
     "rows are not negative": {"performer_trig": "an estimate by sines and cosines"},
-    "float32 oracle": dict.fromkeys(
+    "float32": dict.fromkeys(
         ("autocorrelation", "prob", "topk", "hard", "reformer", "vq"), "selects: two roundings may differ in a near tie"
     ),
     "gradcheck": dict.fromkeys(("hard", "vq"), "its gradient is straight-through, not that of its output"),
@@ -69,21 +69,17 @@ def draw(attn: Attention, *, b: int = 2, d: int | None = None, seed: int = 0) ->
     return [torch.randn(b, s.n_heads, *shape, generator=g, dtype=torch.float64) for shape in shapes]
 
 
-def assert_oracle(attn: Attention, q: Tensor, k: Tensor, v: Tensor, relative: float = 1e-9) -> None:
-    atol = tolerance(attn, q, k, relative)
-    torch.testing.assert_close(attn(q, k, v), attn.weights(q, k) @ v, rtol=relative, atol=atol)
-
-
 @pytest.mark.parametrize(("name", "causal"), BOTH)
-@pytest.mark.parametrize("lengths", [(1, 1), (2, 2), (3, 3), (31, 31), (97, 97), (31, 53), (53, 31), (1, 7), (7, 1)])
+@pytest.mark.parametrize("lengths", [(1, 1), (97, 97), (31, 53), (7, 1)])
 def test_forward_is_weights_times_values(name, causal, lengths):
+    """Red if outputs are not linear in the values; that the matrix is the right one is for `test_formulas`."""
     len_q, len_k = lengths
     if len_q != len_k and (causal or not CLASSES[name].CROSS):
         return
     attn = build(name, len_q=len_q, len_k=len_k, causal=causal)
     q, k, v = draw(attn)
     assert attn.weights(q, k).shape == (2, 3, *lengths)
-    assert_oracle(attn, q, k, v)
+    torch.testing.assert_close(attn(q, k, v), attn.weights(q, k) @ v, rtol=1e-9, atol=tolerance(attn, q, k, 1e-9))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +115,8 @@ def test_other_lengths_are_right_or_refused(name, length):
         message = f"expected 96 queries and 96 keys, the lengths it was built for, found {length} and {length}"
         assert str(error) == message  # noqa: PT017 (both outcomes are right)
     else:
-        torch.testing.assert_close(out, attn.weights(q, k) @ v, rtol=1e-9, atol=tolerance(attn, q, k, 1e-9))
+        expected = matrix(name, attn, {}, q, k) @ v
+        torch.testing.assert_close(out, expected, rtol=1e-9, atol=tolerance(attn, q, k, 1e-9))
 
 
 @pytest.mark.parametrize(("name", "causal"), BOTH)
@@ -137,17 +134,20 @@ def test_small_pieces_give_what_torchs_expressions_give(name, causal):
         torch.testing.assert_close(piecewise, at_once, rtol=1e-8, atol=1e-9 * float(at_once.detach().abs().max() + 1))
 
 
-@pytest.mark.parametrize(("name", "causal"), [x for x in BOTH if x[0] not in EXCEPTIONS["float32 oracle"]])
-def test_float32_forward_is_weights_times_values(name, causal):
-    attn = build(name, causal=causal).float()
-    assert_oracle(attn, *(x.float() for x in draw(attn)), relative=1e-4)
+@pytest.mark.parametrize(("name", "causal"), [x for x in BOTH if x[0] not in EXCEPTIONS["float32"]])
+def test_float32_gives_the_outputs_of_float64(name, causal):
+    attn = build(name, causal=causal)
+    inputs = [x.float() for x in draw(attn)]
+    exact, atol = attn(*(x.double() for x in inputs)).float(), tolerance(attn, *(x.double() for x in inputs[:2]), 1e-4)
+    torch.testing.assert_close(attn.float()(*inputs), exact, rtol=1e-4, atol=atol)
 
 
 @pytest.mark.parametrize(("name", "causal"), [x for x in BOTH if x[0] not in EXCEPTIONS["rows sum to 1"]])
 def test_rows_are_shares(name, causal):
+    """Up to the rounding of Fourier transforms."""
     attn = build(name, causal=causal)
     q, k, v = draw(attn)
-    assert name in EXCEPTIONS["rows are not negative"] or (attn.weights(q, k) >= 0).all()
+    assert name in EXCEPTIONS["rows are not negative"] or (attn.weights(q, k) >= -1e-12).all()
     ones = torch.ones(2, 3, 97, dtype=q.dtype)
     atol = tolerance(attn, q, k, 1e-9)
     torch.testing.assert_close(attn.weights(q, k).sum(-1), ones, rtol=0, atol=atol)

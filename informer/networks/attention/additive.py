@@ -10,10 +10,9 @@ Reduces to the uniform mean of the allowed values for w = 0.
 from functools import partial
 from typing import final
 
-import torch
 from torch import Tensor, nn
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
 from informer.networks.ops.fast import normal
@@ -48,9 +47,3 @@ class AdditiveAttention(Attention):
         hidden = (q.unsqueeze(4) + k.transpose(-1, -2).unsqueeze(2)).sigmoid_()
         scores = self.hide_future((weight.unsqueeze(3) @ hidden).squeeze(3), start)
         return dropout_product(scores.softmax(dim=-1), v, p)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """softmax(w . tanh(q + k))."""
-        hidden = torch.tanh(q[:, :, :, None, :] + k[:, :, None, :, :])
-        scores = torch.einsum("bhlse,he->bhls", hidden, self.weight.to(q.dtype))
-        return self.up_to_row(scores).softmax(dim=-1)

@@ -9,7 +9,7 @@ Cost: that of `full` below the crossover, O(L ln L) from there on.
 
 from typing import final
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.parameters import at_least
 from informer.networks.attention.prob import ProbAttention
@@ -43,7 +43,3 @@ class AutoAttention(Attention):
     def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """Attend with the chosen mechanism."""
         return self.chosen(q, k, v)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """Attention matrix of the chosen mechanism."""
-        return self.chosen.weights(q, k)

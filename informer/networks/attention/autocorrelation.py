@@ -18,11 +18,10 @@ Cost: O(L log L) time, O(L) memory. Equal to the mean of the values for q = 0; n
 import math
 from typing import final
 
-import torch
 from torch import Tensor
 from torch.fft import irfft, rfft
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
 from informer.networks.attention.kernels import promote_half
 from informer.networks.attention.parameters import positive
 
@@ -51,15 +50,6 @@ class AutoCorrelation(Attention):
         spectrum = (rfft(q, dim=2) * rfft(k, dim=2).conj()).mean(dim=-1)
         shares = self._shares(irfft(spectrum, n=length, dim=2))
         return irfft(rfft(shares, dim=2).conj()[..., None] * rfft(v, dim=2), n=length, dim=2).to(dtype)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """w of the distance from row to key, with R from sums along the diagonals of q k^T."""
-        wide_q, wide_k = promote_half(q, k)
-        places = torch.arange(q.shape[2], device=q.device)
-        before = ((places[:, None] - places) % q.shape[2]).flatten()
-        products = torch.einsum("bhle,bhse->bhls", wide_q, wide_k).flatten(2) / q.shape[3]
-        correlations = products.new_zeros(q.shape[:3]).index_add(2, before, products)
-        return self._shares(correlations)[..., (places - places[:, None]) % q.shape[2]].to(q.dtype)
 
     def _shares(self, correlations: Tensor) -> Tensor:
         """w from R, both [b h l]."""

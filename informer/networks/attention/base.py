@@ -66,8 +66,8 @@ class AttentionSpec:
 class Attention(nn.Module, ABC):
     """Base class of attention mechanisms.
 
-    `forward` attends at the documented cost; `weights` is the dense matrix that it applies: in eval mode
-    `attn(q, k, v) == attn.weights(q, k) @ v`. `weights` follows the formula and shares no code with `forward`.
+    `forward` attends at the documented cost. It is linear in v, and `weights` is the matrix that it applies: in eval
+    mode `attn(q, k, v) == attn.weights(q, k) @ v`.
 
     Args:
         spec: sizes and options of the layer.
@@ -117,9 +117,13 @@ class Attention(nn.Module, ABC):
     def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """Outputs of all queries."""
 
-    @abstractmethod
     def weights(self, q: Queries, k: Keys) -> Matrix:
-        """Dense attention matrix in eval mode, for plots and tests; may take O(l s)."""
+        """Dense attention matrix in eval mode, for plots: column j is what becomes of a value of 1 at key j alone."""
+        one_hot, trains = torch.eye(k.shape[2], dtype=q.dtype, device=q.device), self.training
+        self.train(False)
+        weights = self.forward(q, k, one_hot.expand(*k.shape[:2], -1, -1))
+        self.train(trains)
+        return weights
 
     def check_lengths(self, q: Queries, k: Keys) -> None:
         """Check the lengths of a call, for mechanisms with parameters or a sample for given positions.
@@ -144,11 +148,3 @@ class Attention(nn.Module, ABC):
         n_rows, n_keys = scores.shape[-2:]
         rows = torch.arange(start, start + n_rows, device=scores.device)
         return scores.masked_fill(torch.arange(n_keys, device=scores.device) > rows[:, None], float("-inf"))
-
-    def up_to_row(self, scores: Matrix) -> Matrix:
-        """Scores of the last rows; causal: -inf at keys after the row. For `weights`, which shares no code with
-        `forward`."""
-        if not self.spec.causal:
-            return scores
-        after = 1 + scores.shape[-1] - scores.shape[-2]
-        return scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(after), float("-inf"))

@@ -16,11 +16,10 @@ from functools import partial
 from typing import final
 
 import torch
-from jaxtyping import Bool
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
-from informer.networks.attention.blocks import Piece, attend, band, gathered, pattern_weights
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
+from informer.networks.attention.blocks import Piece, attend, band, gathered
 from informer.networks.attention.global_positions import global_columns, place_globals, with_global_rows
 from informer.networks.attention.parameters import at_least, stream
 from informer.networks.attention.summary_tokens import SummaryAttention
@@ -81,13 +80,6 @@ class BigBirdAttention(Attention):
     def _near(self, i: Tensor, j: Tensor) -> Tensor:
         return (i - j).abs() <= self.reach
 
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """Dense softmax over the pattern, one pattern per head."""
-        allowed = _window_or_random(self.random_keys, self.reach)
-        allowed[:, :, self.where] = True
-        allowed[:, self.where] = True
-        return pattern_weights(q, k, allowed.tril() if self.spec.causal else allowed)
-
 
 @final
 class BigBirdETC(SummaryAttention):
@@ -118,10 +110,6 @@ class BigBirdETC(SummaryAttention):
         """See `SummaryAttention`."""
         self.check_lengths(q, k)
         return _window_and_random(q, k, v, self.p, self.reach, False, self.random_keys)
-
-    def local_pattern(self, q: Tensor) -> Bool[Tensor, "h l l"]:
-        """See `SummaryAttention`."""
-        return _window_or_random(self.random_keys, self.reach)
 
 
 def draw_keys(spec: AttentionSpec, reach: int, where: Tensor, n_random: int, seed: int) -> Tensor:
@@ -160,13 +148,3 @@ def _window_and_random(
     if random_keys.shape[-1]:
         pieces.append(partial(gathered, q, k, v, p, index=random_keys))
     return pieces
-
-
-def _window_or_random(random_keys: Tensor, reach: int) -> Tensor:
-    """Dense pattern [h l l] for `weights`."""
-    n_heads, length, _ = random_keys.shape
-    # Missing keys are written to an extra column, which is cut off.
-    allowed = torch.zeros(n_heads, length, length + 1, dtype=torch.bool, device=random_keys.device)
-    allowed.scatter_(2, random_keys.where(random_keys >= 0, length), True)
-    window = torch.ones(length, length, dtype=torch.bool, device=random_keys.device).triu(-reach).tril(reach)
-    return allowed[..., :length] | window

@@ -12,7 +12,7 @@ from typing import final
 import torch
 from torch import nn
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
 from informer.networks.attention.full import FullAttention
 from informer.networks.ops.fast import is_shape_only
 
@@ -39,8 +39,3 @@ class BilinearAttention(Attention):
     def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """softmax(q W k^T) v, with dropout on the weights in training."""
         return self.attend(q @ self.weight.to(q.dtype), k, v)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """softmax(q W k^T)."""
-        scores = torch.einsum("bhle,hef,bhsf->bhls", q, self.weight.to(q.dtype), k)
-        return self.up_to_row(scores).softmax(dim=-1)

@@ -203,9 +203,3 @@ def gathered(q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, ind
 def positions(length: int, device: torch.device) -> Tensor:
     """0, 1, .., length - 1 as row or key positions."""
     return torch.arange(length, dtype=torch.int32, device=device)
-
-
-def pattern_weights(q: Tensor, k: Tensor, allowed: Tensor) -> Tensor:
-    """Dense matrix [b h l s] of a pattern, for `weights`: softmax of e^-0.5 q.k over allowed [l s] or [h l s]."""
-    scores = torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5
-    return scores.masked_fill(~allowed, float("-inf")).softmax(dim=-1)

@@ -31,7 +31,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from informer.networks.attention.base import AttentionSpec, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import AttentionSpec, Keys, Outputs, Queries, Values
 from informer.networks.attention.kernels import (
     CHUNK,
     FeatureMap,
@@ -43,7 +43,7 @@ from informer.networks.attention.kernels import (
     running_tops,
     scan,
 )
-from informer.networks.attention.linear import dense_weights, exp_key, softmax_over_features
+from informer.networks.attention.linear import exp_key, softmax_over_features
 from informer.networks.attention.parameters import choice
 from informer.networks.attention.running_sums import running_max, running_sum
 
@@ -80,23 +80,6 @@ class EfficientAttention(KernelAttention):
         empty = k.new_zeros(b, h, e, v.shape[-1] + 1), k.new_full((b, h, 1, e), float("-inf"))
         _, (out,) = scan(_causal_step, empty, q, k, v, width=e)
         return out.to(dtype)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """softmax(q) softmax(k)^T; causal: row by row, or with exp(k) divided by row sums."""
-        wide_q, wide_k = promote_half(q, k)
-        if self._by_row:
-            return dense_weights("exp", wide_q, wide_k, causal=True).to(q.dtype)
-        mix = wide_q.softmax(dim=-1)
-        if not self.spec.causal:
-            return (mix @ wide_k.softmax(dim=2).transpose(-1, -2)).to(q.dtype)
-        n_keys = k.shape[2]
-        rows = [
-            F.pad(
-                torch.einsum("bhe,bhse->bhs", mix[:, :, i], wide_k[:, :, : i + 1].softmax(dim=2)), (0, n_keys - i - 1)
-            )
-            for i in range(n_keys)
-        ]
-        return torch.stack(rows, dim=2).to(q.dtype)
 
     @property
     def _by_row(self) -> bool:

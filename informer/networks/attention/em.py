@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
 from informer.networks.attention.kernels import promote_half
 from informer.networks.attention.moving_average import new_average, over_processes
 from informer.networks.attention.parameters import at_least, flag, share
@@ -77,20 +77,6 @@ class EMAttention(Attention):
             else:
                 bases = new
         return ((q @ bases.transpose(-1, -2)).softmax(dim=-1) @ (responsibilities @ v)).to(dtype)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """Shares of bases per query times shares of keys per base."""
-        wide_q, wide_k = promote_half(q, k)
-        bases = self.bases.to(wide_k.dtype).expand(k.shape[0], -1, -1, -1)
-        for step in range(self.n_steps):
-            shares = torch.einsum("bhse,bhne->bhsn", wide_k, bases).log_softmax(dim=-1)
-            columns = (shares - shares.logsumexp(dim=2, keepdim=True)).exp()
-            if step < self.n_steps - 1:
-                bases = torch.einsum("bhsn,bhse->bhne", columns, wide_k)
-                if self.unit_bases:
-                    bases = bases / bases.square().sum(dim=-1, keepdim=True).sqrt().clamp(min=1e-12)
-        reading = torch.einsum("bhle,bhne->bhln", wide_q, bases).softmax(dim=-1)
-        return torch.einsum("bhln,bhsn->bhls", reading, columns).to(q.dtype)
 
     @outside_graphs
     @torch.no_grad()

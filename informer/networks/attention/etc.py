@@ -11,8 +11,6 @@ no causal form: a summary contains the future.
 from functools import partial
 from typing import final
 
-import torch
-from jaxtyping import Bool
 from torch import Tensor
 
 from informer.networks.attention.base import AttentionSpec
@@ -41,8 +39,3 @@ class ETCAttention(SummaryAttention):
     def local_pieces(self, q: Tensor, k: Tensor, v: Tensor) -> list[Piece]:
         """See `SummaryAttention`."""
         return [partial(band, q, k, v, self.p, left=self.radius, right=self.radius)]
-
-    def local_pattern(self, q: Tensor) -> Bool[Tensor, "l l"]:
-        """See `SummaryAttention`."""
-        length = q.shape[2]
-        return torch.ones(length, length, dtype=torch.bool, device=q.device).triu(-self.radius).tril(self.radius)

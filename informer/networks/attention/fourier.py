@@ -15,14 +15,13 @@ need not sum to 1. Frequencies mix all positions, so there is no causal form.
 Cost: O(L log L) time, O(L) memory. No parameters make it equal to another mechanism.
 """
 
-import math
 from typing import final
 
 import torch
 from torch import Tensor
 from torch.fft import irfft, rfft
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
 from informer.networks.attention.kernels import promote_half
 from informer.networks.attention.parameters import at_least, stream
 from informer.networks.ops.fast import is_shape_only
@@ -69,27 +68,3 @@ class FourierAttention(Attention):
         mixed = torch.complex(*((shares @ part).to(v.dtype) for part in (of_v.real, of_v.imag)))
         everywhere = mixed.new_zeros(*q.shape[:2], length // 2 + 1, v.shape[3]).index_copy(2, self.modes_q, mixed)
         return irfft(everywhere, n=length, dim=2, norm="forward").to(dtype)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """P between cosines and sines of rows and of keys."""
-        wide_q, wide_k = promote_half(q, k)
-        (cos_q, sin_q), (cos_k, sin_k) = _waves(wide_q, self.modes_q), _waves(wide_k, self.modes_k)
-        real_q, imag_q, real_k, imag_k = (
-            torch.einsum("bhle,lm->bhme", x, wave)
-            for x, wave in ((wide_q, cos_q), (wide_q, sin_q), (wide_k, cos_k), (wide_k, sin_k))
-        )
-        real = torch.einsum("bhfe,bhge->bhfg", real_q, real_k) - torch.einsum("bhfe,bhge->bhfg", imag_q, imag_k)
-        imag = torch.einsum("bhfe,bhge->bhfg", real_q, imag_k) + torch.einsum("bhfe,bhge->bhfg", imag_q, real_k)
-        scale = (q.shape[2] * k.shape[2] * q.shape[3]) ** -0.5
-        once = (self.modes_q == 0) | (2 * self.modes_q == q.shape[2])
-        shares = (torch.hypot(real, imag) * scale).softmax(dim=-1) * torch.where(once, 1, 2)[:, None] / k.shape[2]
-        matrix = cos_q @ shares @ cos_k.transpose(0, 1) + sin_q @ shares @ sin_k.transpose(0, 1)
-        return matrix.to(q.dtype)
-
-
-def _waves(x: Tensor, modes: Tensor) -> tuple[Tensor, Tensor]:
-    """cos and sin of 2 pi f i / l [l m], for l rows i of x and frequencies f."""
-    length = x.shape[2]
-    turns = torch.arange(length, device=x.device)[:, None] * modes % length
-    angles = turns.to(x.dtype) * (2 * math.pi / length)
-    return angles.cos(), angles.sin()

@@ -29,7 +29,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
 from informer.networks.attention.kernels import CHUNK, State, Stepped, fold, promote_half, scan, unit_vectors
 from informer.networks.ops.fast import normal
 
@@ -65,21 +65,6 @@ class GatedDeltaAttention(Attention):
         """log a_t and b_t [b h s 1]."""
         forget, write = (x.to(k.dtype)[:, :, None] for x in (self.forget, self.write))
         return F.logsigmoid(k @ forget + self.keep.to(k.dtype)[:, None, None]), (k @ write).sigmoid()
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """The recurrence with one-hot values: column j of S is what is stored of v_j."""
-        wide_q, wide_k = (unit_vectors(x) for x in promote_half(q, k))
-        raw = promote_half(k)[0]
-        gate = torch.einsum("bhse,hge->bhgs", raw, torch.stack([self.forget, self.write], dim=1).to(raw.dtype))
-        a, b = (gate[:, :, 0] + self.keep.to(raw.dtype)[:, None]).sigmoid()[..., None], gate[:, :, 1].sigmoid()
-        stored, rows = raw.new_zeros(*k.shape[:2], k.shape[3], k.shape[2]), []
-        for t in range(k.shape[2]):
-            key, value = wide_k[:, :, t, :, None], F.one_hot(torch.tensor(t, device=k.device), k.shape[2])
-            old = a[:, :, t, :, None] * stored
-            stored = old + b[:, :, t, None, None] * key * (value - (key * old).sum(dim=2, keepdim=True))
-            if self.spec.causal:
-                rows.append(torch.einsum("bhe,bhes->bhs", wide_q[:, :, t], stored))
-        return (torch.stack(rows, dim=2) if rows else wide_q @ stored).to(q.dtype)
 
     def initial_state(
         self, batch_size: int, d_value: int | None = None, *, device: torch.device | str | None = None

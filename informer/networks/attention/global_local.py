@@ -14,8 +14,6 @@ from functools import partial
 from typing import final
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from informer.networks.attention.base import Attention, Outputs, Queries
 from informer.networks.attention.blocks import Piece, attend, columns
@@ -59,12 +57,3 @@ class GlobalLocalAttention(Attention):
             *self.local.local_pieces(q[:, :, n:], k[:, :, n:], v[:, :, n:]),
         ]
         return torch.cat([attend(tokens, v.dtype), attend(rows, v.dtype)], dim=2)
-
-    def weights(self, q: Queries, k: Queries) -> Float[Tensor, "b h l l"]:
-        """The dense matrix."""
-        n = self.n_tokens
-        scores = torch.einsum("bhle,bhse->bhls", q, k) * self.spec.d_head**-0.5
-        pattern = self.local.local_pattern(q[:, :, n:])
-        allowed = torch.ones(*pattern.shape[:-2], *scores.shape[-2:], dtype=torch.bool, device=q.device)
-        allowed[..., n:, n:] = pattern
-        return scores.masked_fill(~allowed, float("-inf")).softmax(dim=-1)

@@ -18,7 +18,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
 from informer.networks.attention.parameters import flag, positive
 from informer.networks.ops.chunks import map_rows
 
@@ -60,11 +60,6 @@ class HardAttention(Attention):
         # soft - soft is exactly 0 and carries the gradient: the weights stay exactly one-hot
         one_hot = (soft - soft.detach()).scatter_add_(-1, best, torch.ones_like(best, dtype=soft.dtype))
         return one_hot @ v
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """One-hot rows at the largest s q.k, without noise."""
-        scores = self.up_to_row(torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5)
-        return torch.nn.functional.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(q.dtype)
 
 
 def gumbel_noise(like: Tensor) -> Tensor:

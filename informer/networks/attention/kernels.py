@@ -91,21 +91,6 @@ def kernel_attention(
     return out.to(dtype)
 
 
-def kernel_weights(scores: Tensor, *, causal: bool, floor: float = 0.0, log: Tensor | None = None) -> Tensor:
-    """A [b h l s] from f(q_i).f(k_j) up to a factor per row: the dense counterpart of `kernel_attention`.
-
-    `log` [b h s 1] contains the logarithms of the keys' factors, which the scores omit.
-    """
-    allowed = torch.ones_like(scores).tril() if causal else torch.ones_like(scores)
-    scores = scores * allowed
-    if log is not None:  # relative to the largest factor among the keys that the row may use
-        logs = log.transpose(-1, -2).expand_as(scores).masked_fill(allowed == 0, float("-inf"))
-        scores = scores * (logs - logs.amax(dim=-1, keepdim=True)).exp()
-    z = scores.sum(dim=-1, keepdim=True)
-    zero = is_zero(z, scores.shape[-1], causal=causal, floor=floor)
-    return torch.where(zero, allowed / allowed.sum(dim=-1, keepdim=True), scores / z.masked_fill(zero, 1))
-
-
 def is_zero(z: Tensor, n_keys: int, *, causal: bool, floor: float) -> Tensor:
     """Which normalisers [b h l 1] count as 0; such a row falls back to the mean of its allowed values.
 

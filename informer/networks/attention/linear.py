@@ -21,8 +21,8 @@ from typing import final
 import torch
 from torch import Tensor
 
-from informer.networks.attention.base import AttentionSpec, Keys, Matrix, Queries
-from informer.networks.attention.kernels import FeatureMap, Features, KernelAttention, kernel_weights, promote_half
+from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.kernels import FeatureMap, Features, KernelAttention
 from informer.networks.attention.parameters import choice
 
 
@@ -69,24 +69,6 @@ FEATURE_MAPS: dict[str, tuple[FeatureMap, FeatureMap]] = {
 """f for queries and for keys, as arguments of `kernel_attention`."""
 
 
-def dense_weights(name: str, q: Tensor, k: Tensor, *, causal: bool) -> Tensor:
-    """A [b h l s] of one of `FEATURE_MAPS`, from the products of all pairs."""
-    log = None
-    if name == "elu":
-        largest = q.amax(dim=-1, keepdim=True).clamp(max=0)  # a factor per row, which cancels
-        largest = largest.masked_fill(largest.exp() < torch.finfo(largest.dtype).tiny, 0)
-        fq, fk = (torch.where(x > 0, x + 1, x.clamp(max=0).exp()) for x in (q - largest, k))
-    elif name == "relu":
-        largest = q.amax(dim=-1, keepdim=True).clamp(min=0)
-        fq, fk = (torch.where(x > 0, x, 0.0) for x in (q / largest.masked_fill(largest == 0, 1), k))
-    elif name == "exp":
-        log = k.amax(dim=-1, keepdim=True)
-        fq, fk = q.softmax(dim=-1), (k - log).exp()
-    else:
-        fq, fk = q.softmax(dim=-1), k.softmax(dim=-1)
-    return kernel_weights(torch.einsum("bhlm,bhsm->bhls", fq, fk), causal=causal, log=log)
-
-
 @final
 class LinearAttention(KernelAttention):
     """Weights proportional to products of features.
@@ -105,8 +87,3 @@ class LinearAttention(KernelAttention):
     def maps(self) -> tuple[FeatureMap, FeatureMap]:
         """f for queries and for keys."""
         return FEATURE_MAPS[self.feature_map]
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """f(q) f(k)^T over its row sums."""
-        wide_q, wide_k = promote_half(q, k)
-        return dense_weights(self.feature_map, wide_q, wide_k, causal=self.spec.causal).to(q.dtype)

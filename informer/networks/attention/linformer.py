@@ -12,10 +12,9 @@ Cost: O((l + s) m) time, O(l + s) memory. Equal to `full` only for E = F = I.
 from dataclasses import replace
 from typing import final
 
-import torch
 from torch import nn
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.parameters import at_least, flag
 from informer.networks.ops.fast import normal
@@ -46,8 +45,3 @@ class LinformerAttention(Attention):
         """softmax(s q (E k)^T) (F v), with dropout on the softmax in training."""
         self.check_lengths(q, k)
         return self.attend(q, self.proj_k.to(k.dtype) @ k, self.proj_v.to(v.dtype) @ v)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """softmax(s q (E k)^T) F."""
-        scores = torch.einsum("bhle,hms,bhse->bhlm", q, self.proj_k.to(q.dtype), k) * q.shape[-1] ** -0.5
-        return torch.einsum("bhlm,hms->bhls", scores.softmax(dim=-1), self.proj_v.to(q.dtype))

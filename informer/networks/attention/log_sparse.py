@@ -11,8 +11,8 @@ from typing import final
 import torch
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
-from informer.networks.attention.blocks import Piece, attend, band, gathered, pattern_weights, positions
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
+from informer.networks.attention.blocks import Piece, attend, band, gathered, positions
 from informer.networks.attention.parameters import at_least
 
 NEAR = 64
@@ -58,11 +58,3 @@ class LogSparseAttention(Attention):
         offsets = torch.tensor([-d for d in distances] + ([] if self.spec.causal else distances), device=q.device)
         keys = positions(q.shape[2], q.device)[:, None] + offsets
         return torch.where(keys < q.shape[2], keys, -1).expand(q.shape[1], -1, -1)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """The dense softmax over the pattern."""
-        i = torch.arange(q.shape[2], device=q.device)
-        distance = (i[:, None] - i).abs()
-        powers = 2 ** torch.arange(q.shape[2].bit_length(), device=q.device)
-        allowed = (distance <= self.window) | (distance == 0) | torch.isin(distance, powers)
-        return pattern_weights(q, k, allowed.tril() if self.spec.causal else allowed)

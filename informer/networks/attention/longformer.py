@@ -16,8 +16,8 @@ from typing import final
 import torch
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
-from informer.networks.attention.blocks import Piece, attend, band, pattern_weights
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
+from informer.networks.attention.blocks import Piece, attend, band
 from informer.networks.attention.global_positions import global_columns, place_globals, with_global_rows
 from informer.networks.attention.parameters import at_least
 
@@ -86,15 +86,6 @@ class LongformerAttention(Attention):
         if len(self.where):
             pieces.append(global_columns(q, k, v, self.p, where=self.where, near=near, causal=causal))
         return attend(pieces, v.dtype)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """Dense softmax over the pattern, one pattern per head."""
-        offset = torch.arange(k.shape[2], device=q.device) - torch.arange(q.shape[2], device=q.device)[:, None]
-        dilation = torch.tensor(self.dilations, device=q.device)[:, None, None]
-        allowed = (offset % dilation == 0) & (offset.abs() <= dilation * self.reach)
-        allowed[:, :, self.where] = True
-        allowed[:, self.where] = True
-        return pattern_weights(q, k, allowed & (offset <= 0) if self.spec.causal else allowed)
 
 
 def _of_layer(window: int | Sequence[int], layer: int) -> int:

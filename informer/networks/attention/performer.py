@@ -18,8 +18,8 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from informer.networks.attention.base import AttentionSpec, Keys, Matrix, Outputs, Queries, Values
-from informer.networks.attention.kernels import FeatureMap, Features, KernelAttention, kernel_weights, promote_half
+from informer.networks.attention.base import AttentionSpec, Keys, Outputs, Queries, Values
+from informer.networks.attention.kernels import FeatureMap, Features, KernelAttention
 from informer.networks.attention.parameters import at_least, choice, flag
 from informer.networks.ops.fast import is_shape_only, outside_graphs
 
@@ -66,14 +66,6 @@ class PerformerAttention(KernelAttention):
         if self.training and self.redraw_every:
             self._count()
         return super().forward(q, k, v)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """f(q) f(k)^T over its row sums."""
-        wide_q, wide_k = promote_half(q, k)
-        query, key = self.maps()
-        fk, log = key(wide_k)
-        scores = torch.einsum("bhlm,bhsm->bhls", query(wide_q).values, fk)
-        return kernel_weights(scores, causal=self.spec.causal, log=log).to(q.dtype)
 
     def empty_state(self, shape: tuple[int, int], d: int, device: torch.device | str | None) -> Any:
         """See `KernelAttention`; by default on the device of the directions, which all steps must share."""

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.parameters import at_least, choice
 
@@ -75,21 +75,3 @@ class PooledAttention(Attention):
             return (self.kernel.to(x.dtype)[:, None, None, :ratio] @ runs).squeeze(3)
         lengths = torch.arange(n_keys, 0, -ratio, device=x.device).clamp(max=ratio)
         return runs.sum(dim=3) / lengths[:, None]
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """softmax(s q (P k)^T) P."""
-        pool = self._matrix(k)
-        scores = torch.einsum("bhle,hms,bhse->bhlm", q, pool, k) * q.shape[-1] ** -0.5
-        return torch.einsum("bhlm,hms->bhls", scores.softmax(dim=-1), pool)
-
-    def _matrix(self, k: Tensor) -> Tensor:
-        """P [h m s], row by row from its definition."""
-        n_keys = k.shape[2]
-        spans = [(start, min(start + self.ratio, n_keys)) for start in range(0, n_keys, self.ratio)]
-        if self.pyramid is not None:
-            spans = [(r * n_keys // n, -(-(r + 1) * n_keys // n)) for n in self.pyramid for r in range(n)]
-        pool = k.new_zeros(k.shape[1], len(spans), n_keys)
-        for row, (start, stop) in enumerate(spans):
-            taps = 1 / (stop - start) if self.kernel is None else self.kernel[:, : stop - start].to(k.dtype)
-            pool[:, row, start:stop] = taps
-        return pool

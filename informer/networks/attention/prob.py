@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
 from informer.networks.attention.parameters import at_least, choice, flag
 from informer.networks.attention.running_sums import causal_mean, running_sum
 from informer.networks.ops import fast
@@ -188,38 +188,6 @@ class ProbAttention(Attention):
             batch[:, None, None], head[:, None], active
         ]  # unlike gather, this does not store q for its gradient
         return map_rows(attend, queries, k, v, active, width=k.shape[2])
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """Softmax rows for the active queries, constant rows for the others, from all products at once."""
-        self.check_lengths(q, k)
-        products = torch.einsum("bhle,bhse->bhls", q, k)
-        allowed = torch.ones(products.shape[-2:], dtype=torch.bool, device=q.device)
-        if self.spec.causal:
-            allowed = allowed.tril()
-        active = torch.zeros(products.shape[:3], dtype=torch.bool, device=q.device)
-        active.scatter_(2, self._dense_sparsity(products, allowed).topk(self.n_top, sorted=False).indices, True)
-        attended = (products * q.shape[-1] ** -0.5).masked_fill(~allowed, -math.inf).softmax(-1)
-        lazy = allowed.to(q.dtype)
-        if not (self.spec.causal and self.context == "cumsum"):
-            lazy = lazy / lazy.sum(-1, keepdim=True)
-        return torch.where(active[..., None], attended, lazy)
-
-    def _dense_sparsity(self, products: Tensor, allowed: Tensor) -> Tensor:
-        """M [b h l] from the products of all pairs [b h l s]."""
-        scored = allowed if self.masked_selection else torch.ones_like(allowed)
-        if self.eval_index is None:
-            hidden = (products * self.spec.d_head**-0.5).masked_fill(~scored, -math.inf)
-            peak = hidden.logsumexp(-1)
-        else:
-            index = self.eval_index.expand(products.shape[2], -1)
-            unsampled = scored.scatter(-1, index, False)
-            scored = scored.gather(-1, index)
-            hidden = products.gather(-1, index.expand(*products.shape[:2], -1, -1)).masked_fill(~scored, -math.inf)
-            peak = hidden.amax(-1)
-            if self.zero_in_max:
-                peak = torch.where(unsampled.any(-1), peak.clamp(min=0), peak)
-        divisor = self.spec.len_k if self.mean == "zero_fill" else scored.sum(-1).clamp(min=1)
-        return peak - hidden.masked_fill(~scored, 0.0).sum(-1) / divisor
 
 
 def fully_sampled(sample_index: Tensor, n_queries: int, n_keys: int, *, causal: bool) -> Bool[Tensor, " l"]:

@@ -27,8 +27,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
-from informer.networks.attention.blocks import Piece, Softmax, attend, pattern_weights
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
+from informer.networks.attention.blocks import Piece, Softmax, attend
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.parameters import at_least, stream
 from informer.networks.ops import fast
@@ -197,21 +197,6 @@ class ReformerAttention(Attention):
             pieces.append(self._round(scaled, k, v, blocks, tuple(earlier)))
             earlier.append(marks(blocks, causal=self.spec.causal))
         return attend(pieces, v.dtype)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """Softmax of e^-0.5 q.k over the union of the rounds and the diagonal."""
-        length = k.shape[2]
-        up_to = torch.ones(length, length, dtype=torch.bool, device=q.device).tril()
-        allowed = torch.eye(length, dtype=torch.bool, device=q.device).expand(*q.shape[:2], -1, -1)
-        for rotation in self.rotations:
-            of_q, of_k = (buckets(x, rotation).unflatten(0, q.shape[:2]) for x in (q, k))
-            before = (of_k.unsqueeze(3) == of_k.unsqueeze(2)) & up_to
-            equal = of_q.unsqueeze(3) == of_k.unsqueeze(2)
-            rank = before.sum(dim=-1) - 1
-            query_rank = ((equal & up_to).sum(dim=-1) - 1).clamp(min=0)
-            blocks_on = rank.unsqueeze(2) // self._block(k) - query_rank.unsqueeze(3) // self._block(k)
-            allowed = allowed | (equal & (blocks_on.abs() <= 1))
-        return pattern_weights(q, k, allowed & up_to if self.spec.causal else allowed)
 
     def _block(self, k: Tensor) -> int:
         """Number of keys in a block: twice the average bucket."""

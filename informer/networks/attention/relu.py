@@ -11,10 +11,9 @@ mechanism.
 
 from typing import final
 
-import torch
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import Attention, Keys, Outputs, Queries, Values
 from informer.networks.ops.chunks import map_rows
 
 EPSILON = 1e-6
@@ -38,10 +37,3 @@ class ReluAttention(Attention):
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         positive = self.scaled_scores(q, k, start).relu()
         return (positive @ v) / (positive.sum(dim=-1, keepdim=True) + EPSILON)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """relu(s q k^T) over its row sums."""
-        positive = (torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5).clamp(min=0)
-        if self.spec.causal:
-            positive = positive.tril(k.shape[2] - q.shape[2])
-        return positive / (positive.sum(dim=-1, keepdim=True) + EPSILON)

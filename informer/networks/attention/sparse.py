@@ -15,14 +15,13 @@ from typing import final
 import torch
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
 from informer.networks.attention.blocks import (
     MIN_BLOCK,
     Piece,
     attend,
     band,
     columns,
-    pattern_weights,
     positions,
     strided_groups,
     tiles,
@@ -127,27 +126,6 @@ class SparseAttention(Attention):
             lonely = partial(band, q, k, v, self.p, left=0, right=0, allowed=lambda i, _: i < self.n_lonely)
             pieces.append(lonely)
         return pieces
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """The dense softmax over the pattern of each head."""
-        first, second = self._dense_sets(q.device)
-        if self.heads == "merge":
-            return pattern_weights(q, k, first | second)
-        uses_first = torch.arange(self.spec.n_heads, device=q.device) < self._n_first()
-        return pattern_weights(q, k, torch.where(uses_first[:, None, None], first, second))
-
-    def _dense_sets(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """A1 and A2 [l l] for `weights`."""
-        i = torch.arange(self.spec.len_q, device=device)[:, None]
-        j = torch.arange(self.spec.len_k, device=device)
-        if self.pattern == "strided":
-            first, second = (i - j).abs() <= self.stride, (i - j) % self.stride == 0
-        else:
-            first = i // self.stride == j // self.stride
-            second = torch.isin(j, self.where).expand_as(first)
-        if self.spec.causal:
-            first, second = first.tril(), second.tril()
-        return first, second | (torch.eye(len(j), dtype=torch.bool, device=device) & ~second.any(dim=1, keepdim=True))
 
 
 def _last_of_blocks(length: int, stride: int, width: int) -> Tensor:

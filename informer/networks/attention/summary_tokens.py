@@ -8,11 +8,9 @@ The learned queries g replace the projected tokens of the paper's global input. 
 from abc import abstractmethod
 from functools import partial
 
-import torch
-from jaxtyping import Bool
 from torch import Tensor, nn
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
 from informer.networks.attention.blocks import Piece, attend, columns
 from informer.networks.attention.parameters import at_least
 from informer.networks.ops.fast import normal
@@ -36,10 +34,6 @@ class SummaryAttention(Attention):
     def local_pieces(self, q: Tensor, k: Tensor, v: Tensor) -> list[Piece]:
         """Pieces of the softmax of scaled queries, without summaries."""
 
-    @abstractmethod
-    def local_pattern(self, q: Tensor) -> Bool[Tensor, "*h l l"]:
-        """Dense mask of the pairs in these pieces, for `weights`."""
-
     def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """Local and summary keys in one softmax; dropout in training, except in the softmax of the summaries.
 
@@ -52,15 +46,3 @@ class SummaryAttention(Attention):
             reading = ((self.g.to(k.dtype) * self.spec.d_head**-0.5) @ k.transpose(-1, -2)).softmax(dim=-1)
             pieces.append(partial(columns, scaled, reading @ k, reading @ v, self.p))
         return attend(pieces, v.dtype)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """P_local + P_global U."""
-        g = q.new_empty(q.shape[1], 0, q.shape[3]) if self.g is None else self.g.to(k.dtype)
-        scale = q.shape[-1] ** -0.5
-        reading = torch.softmax(torch.einsum("hne,bhse->bhns", g, k) * scale, dim=-1)
-        summary_keys = torch.einsum("bhns,bhse->bhne", reading, k)
-        near = torch.einsum("bhle,bhse->bhls", q, k).masked_fill(~self.local_pattern(q), float("-inf"))
-        far = torch.einsum("bhle,bhne->bhln", q, summary_keys)
-        joint = torch.softmax(torch.cat([near, far], dim=-1) * scale, dim=-1)
-        p_local, p_global = joint.split([k.shape[2], g.shape[1]], dim=-1)
-        return p_local + p_global @ reading

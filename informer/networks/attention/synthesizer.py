@@ -18,7 +18,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.parameters import choice
 from informer.networks.ops.chunks import map_rows
@@ -66,12 +66,3 @@ class SynthesizerAttention(Attention):
         scores = self.hide_future(scores[0, :, :, : v.shape[2]], start)
         mix = dropout(scores.softmax(dim=-1), p)
         return torch.einsum("hls,bhsd->bhld", mix, v)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """softmax(R), or softmax(relu(q W1) W2)."""
-        if self.kind == "dense":
-            hidden = torch.einsum("bhle,hef->bhlf", q, self.hidden.to(q.dtype)).clamp(min=0)
-            scores = torch.einsum("bhle,hes->bhls", hidden, self.keys.to(q.dtype))
-        else:
-            scores = self.scores.to(q.dtype).expand(q.shape[0], -1, -1, -1)
-        return self.up_to_row(scores).softmax(dim=-1)

@@ -13,13 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from informer.networks.attention.base import Keys, Matrix, Queries
 from informer.networks.attention.kernels import (
     FeatureMap,
     Features,
     KernelAttention,
-    kernel_weights,
-    promote_half,
     unit_vectors,
 )
 
@@ -46,8 +43,3 @@ class TaylorAttention(KernelAttention):
     def maps(self) -> tuple[FeatureMap, FeatureMap]:
         """f for queries and for keys."""
         return _features, _features
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """1 + cosine, divided by the row sums."""
-        scores = 1 + torch.einsum("bhle,bhse->bhls", *(unit_vectors(x) for x in promote_half(q, k)))
-        return kernel_weights(scores, causal=self.spec.causal, floor=self.floor(q)).to(q.dtype)

@@ -11,10 +11,9 @@ Cost: O(l s) time over chunks of queries, O(l + s) memory plus one chunk. Reduce
 from functools import partial
 from typing import final
 
-import torch
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
 from informer.networks.attention.parameters import at_least
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
@@ -46,10 +45,3 @@ class TopKAttention(Attention):
         best = scores.detach().topk(min(self.k, k.shape[2]), dim=-1, sorted=False).values
         scores = scores.masked_fill(scores < best.amin(dim=-1, keepdim=True), float("-inf"))
         return dropout_product(scores.softmax(dim=-1), v, p)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """Softmax over the entries that are exceeded by fewer than k allowed scores of the row."""
-        scores = self.up_to_row(torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5)
-        ranked = scores.sort(dim=-1, descending=True).values
-        kth = ranked[..., min(self.k, ranked.shape[-1]) - 1, None]
-        return torch.where(scores >= kth, scores, float("-inf")).softmax(dim=-1)

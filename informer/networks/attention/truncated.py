@@ -8,10 +8,8 @@ Cost: O(L window) time and memory. With window >= L - 1 it equals `full`.
 from functools import partial
 from typing import final
 
-import torch
-
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
-from informer.networks.attention.blocks import attend, band, pattern_weights
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
+from informer.networks.attention.blocks import attend, band
 from informer.networks.attention.parameters import at_least
 
 
@@ -37,8 +35,3 @@ class TruncatedAttention(Attention):
         right = 0 if self.spec.causal else self.window
         scaled = q * self.spec.d_head**-0.5
         return attend([partial(band, scaled, k, v, self.p, left=self.window, right=right)], v.dtype)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """The dense banded softmax."""
-        allowed = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).triu(-self.window)
-        return pattern_weights(q, k, allowed.tril(0 if self.spec.causal else self.window))

@@ -34,7 +34,7 @@ import torch.nn.functional as F
 from jaxtyping import Int
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Outputs, Queries, Values
 from informer.networks.attention.kernels import CHUNK, State, Stepped, fold, promote_half, running_sums, scan
 from informer.networks.attention.moving_average import new_average, over_processes
 from informer.networks.attention.parameters import at_least, share
@@ -195,15 +195,6 @@ class VQAttention(Attention):
         if self.training and self.momentum < 1:
             self._move(k.detach(), nearest)
         return out.to(dtype)
-
-    def weights(self, q: Queries, k: Keys) -> Matrix:
-        """softmax(e^-0.5 q k^T) with the replaced keys."""
-        wide_q, wide_k = promote_half(q, k)
-        codes = self.codes.to(wide_k.dtype).expand(k.shape[0], -1, -1, -1)
-        distances = torch.cdist(wide_k, codes, compute_mode="donot_use_mm_for_euclid_dist")
-        index = distances.argmin(dim=-1, keepdim=True).expand_as(wide_k)
-        scores = torch.einsum("bhle,bhse->bhls", wide_q, codes.gather(2, index)) * self.spec.d_head**-0.5
-        return self.up_to_row(scores).softmax(dim=-1).to(q.dtype)
 
     @outside_graphs
     @torch.no_grad()
