@@ -1,7 +1,6 @@
 """Documentation pages generated from the code: configuration, commands, the gallery of attention mechanisms.
 
-mkdocs calls `on_files`, `on_page_markdown` and `on_page_content` (`mkdocs build` with mkdocs.yml); nothing is written
-into `docs/`.
+mkdocs calls the functions `on_...` (`mkdocs build` with mkdocs.yml); nothing is written into `docs/`.
 """
 
 import inspect
@@ -21,6 +20,8 @@ from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
 
 from informer.checkpoint.network import attention_class, attention_names, attention_node, build_attention
 from informer.commands.cli import COMMANDS, settings_class
@@ -103,6 +104,12 @@ def on_page_content(html: str, **_: Any) -> str:
         return convert(formula, display="block" if tag == "div" and opening == "[" else "inline")
 
     return re.sub(r'<(div|span) class="arithmatex">\\([\[(])(.+?)\\[\])]</\1>', drawn, html, flags=re.DOTALL)
+
+
+def on_post_page(output: str, page: Page, **_: Any) -> str:
+    """The theme's search asks the network for a script that it needs on pages opened from disk: it is in assets."""
+    path = get_relative_url("assets/iframe-worker.js", page.url)
+    return output.replace("https://unpkg.com/iframe-worker/shim", path)
 
 
 def configuration_page() -> str:

@@ -1,5 +1,6 @@
 """Pages of the documentation that are made from the code."""
 
+import inspect
 import re
 
 import pytest
@@ -11,6 +12,10 @@ from informer.config.training import TrainConfig
 
 pytest.importorskip("mkdocs")
 from markdown import markdown
+from material.plugins.offline import plugin
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File
+from mkdocs.structure.pages import Page
 
 site_pages = script("site_pages")
 
@@ -67,6 +72,15 @@ def test_pages_open_from_disk() -> None:
     """Red if links lead to folders, of which a browser shows a listing where no server adds index.html."""
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert re.search(r"^use_directory_urls: false\b", settings, re.M)
+    assert re.search(r"^  - offline\b", settings, re.M)
+
+
+def test_search_works_from_disk() -> None:
+    """Red if the theme asks for its script at another address, which would stay in the pages."""
+    page = Page(None, File("tutorials/a.md", "docs", "site", use_directory_urls=False), MkDocsConfig())
+    address = re.findall(r'"(https://[^"]+)"', inspect.getsource(plugin))
+    assert site_pages.on_post_page(f'src="{address[0]}"', page) == 'src="../assets/iframe-worker.js"'
+    assert (ROOT / "docs/assets/iframe-worker.js").is_file()
 
 
 def test_every_link_leads_to_a_file() -> None:
