@@ -98,6 +98,8 @@ def by_name(frames: Mapping[Any, Frame] | Sequence[Frame]) -> Mapping[Any, Frame
 Key = TypeVar("Key")
 
 
+MEMBERS = ("zero", "theta", "naive", "linear")
+"""What is compared if nothing else is named."""
 OF_TABLES = ("dataset", "target", "future_covariates", "device")
 """Settings with which the pretrained network forecasts as it is; any other one is of a training."""
 
@@ -496,3 +498,27 @@ class Forecaster:
         chosen = [(each, origins(model, each, how, first=n)) for each, n in zip(panel, firsts, strict=True)]
         tables = roll_panel(model, chosen, how)
         return keyed_like(frame, pd.concat(tables, ignore_index=True), panel[0].keys)
+
+    @copies()
+    def leaderboard(
+        self, frame: Frame, *, models: Sequence[str] = MEMBERS, horizon: int | str | None = None
+    ) -> pd.DataFrame:
+        """Compare forecasters on the same earlier rows of a table; see `informer.training.leaderboard`.
+
+        Args:
+            frame, horizon: as for `predict`; columns known ahead are in `frame`.
+            models: "zero", "theta", "naive", models of `informer train` such as "linear" and "informer", which are
+                trained with the settings of this forecaster, and "ets", "arima" and "lightgbm" of other packages.
+
+        Returns:
+            A row for each, the best first: `model`, `mase`, `wql`, `coverage80`, `seconds` of computing; and against
+            the best `skill`, `low` and `high` (its 95 % interval), and `verdict`.
+
+        Raises:
+            InputError: as for `predict`; an unknown model, a missing package, or too few rows.
+        """
+        from informer.training.leaderboard import leaderboard
+
+        subject = self._untrained(frame)
+        steps = subject.steps(horizon)
+        return leaderboard(subject, models, steps, device=self._device, settings=self.settings).table

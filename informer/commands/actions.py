@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from informer.base import start
 from informer.base.console import EXIT_USER_ERROR, folding_table, main_console, say
 from informer.base.errors import InputError
+from informer.base.progress import shown
 from informer.checkpoint.paths import locate, resolve_latest, unfinished_note
 from informer.config import commands
 from informer.config.data import OWN_PLACES
@@ -223,6 +224,30 @@ def compare(settings: commands.CompareConfig) -> Answer:
 
     compared = runs.compare(settings, main_console())
     return Answer({"runs": [{"run": run.folder, "skill": run.skill, **run.metrics} for run in compared]})
+
+
+def leaderboard(settings: commands.LeaderboardConfig) -> Answer:
+    """Print the scores of several forecasters on the earlier rows of a file."""
+    settings = replace(settings, dataset=files.without_signature(settings.dataset))
+    settings = files.copied_here(settings, ("input",), settings.dataset)
+    path = Path(settings.input or "")
+    files.check_file(path)
+    with start.loading():
+        from informer.commands.plan import UNTRAINED_SHARE, usual_horizon
+        from informer.inference.untrained import untrained
+        from informer.training.leaderboard import leaderboard
+
+    console = main_console()
+    with shown(console):
+        subject = untrained(path, settings.dataset, target=settings.target)
+        longest = max(subject.panel, key=len)
+        usual = usual_horizon(len(longest), longest.frequency.season, UNTRAINED_SHARE)
+        found = leaderboard(subject, settings.models, subject.steps(settings.horizon or usual), device=settings.device)
+    console.print(found.printed())
+    compared = [f"{name}: {words}" for name, words in found.table[["model", "verdict"]].to_numpy() if words]
+    for line in [*compared, *found.notes, found.headline]:
+        say(console, line)
+    return Answer({"headline": found.headline, "notes": found.notes, "models": found.table.to_dict("records")})
 
 
 def score(settings: commands.ScoreConfig) -> Answer:

@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, list[str]]] = {
     "watch": ("monitor logged forecasts: compare them with the actual values since", []),
     "report": ("one HTML page about a run, an evaluation or forecasts", ["input"]),
     "compare": ("compare finished runs, sorted by skill", ["runs"]),
+    "leaderboard": ("compare forecasters on the earlier rows of a file", ["input"]),
     "score": ("score any forecast file next to two baselines", []),
     "serve": ("forecasts over HTTP from a trained model", []),
     "mcp": ("inspect, forecast and score as tools of an assistant (Model Context Protocol)", []),
@@ -56,7 +57,7 @@ def main(name: str | None = None) -> None:
     if name in COMMANDS:
         start.run(lambda: run(name))
     elif name in ("--help", "-h", "help"):
-        lines = (f"  {name:<10}  {what}" for name, (what, _) in COMMANDS.items())
+        lines = (f"  {name:<11}  {what}" for name, (what, _) in COMMANDS.items())
         print(HELP.format(commands="\n".join(lines)), end="")
     elif name in ("--version", "-V", "version"):
         print(f"informer {informer.__version__}")

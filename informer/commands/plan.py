@@ -14,7 +14,7 @@ import numpy as np
 from informer.base.errors import InputError, ReportError, counted, listed, with_addresses
 from informer.base.files import expanded
 from informer.config.commands import ForecastConfig, RepairMode
-from informer.config.data import DatasetConfig, FeatureMode, Short, SplitConfig, SplitKind, repaired
+from informer.config.data import DatasetConfig, FeatureMode, Short, SplitConfig, repaired
 from informer.config.fields import check
 from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command
@@ -31,7 +31,7 @@ from informer.read.columns import CategoryReader, coded
 from informer.read.files import list_files
 from informer.read.series import Series, column_values, table_of_file
 from informer.read.shapes import prepared, with_series_names
-from informer.read.split import WITHOUT_TRAINING, cut_rows, shortage
+from informer.read.split import WITHOUT_TRAINING, cut_rows, lookback, shortage, split_for
 from informer.read.table import read_table, without
 from informer.read.time_columns import digits_format
 
@@ -151,16 +151,6 @@ UNTRAINED_SHARE = 3
 LEAST_HORIZON, USUAL_STEPS = 4, 6
 """Minimum default horizon from a season, and default horizon of short series without one, in rows."""
 
-LEAST_TRAIN = 0.5
-"""Minimum share of training rows when validation and test need more than the default."""
-
-CALIBRATION_WINDOWS = 5
-"""Calibration windows, from the later half of the validation part, that allow an 80 % interval."""
-
-SEASONS_OF_HISTORY, MOST_HISTORY = 2, 1024
-"""Rows of the history: seasons of the strongest, at least the horizon, at most a quarter of all, and at
-most MOST_HISTORY."""
-
 MOST_COLUMNS = 12
 """Maximum number of columns searched for seasons."""
 
@@ -201,7 +191,7 @@ def plan(subject: Survey, settings: ForecastConfig, *, run_dir: Path) -> tuple[T
     before_test = [series.part(slice(part.test.start)) for series, part in zip(panel, parts, strict=True)]
     seasons = seasons_of(before_test, columns[-MOST_COLUMNS:])
     season = seasons[0].period if seasons else frequency.season
-    seq_len = max(min(max(SEASONS_OF_HISTORY * season, horizon), rows // 4, MOST_HISTORY), 1)
+    seq_len = lookback(rows, horizon, season)
     sizes = WindowSizes(seq_len=seq_len, label_len=seq_len // 2, pred_len=horizon)
     short = [
         series.name
@@ -258,24 +248,6 @@ def usual_horizon(rows: int, season: int, share: int = SHARE) -> int:
         if LEAST_HORIZON <= n <= allowed:
             return n
     return max(most, min(USUAL_STEPS, rows // UNTRAINED_SHARE), 1)
-
-
-def split_for(rows: int, horizon: int) -> SplitConfig:
-    """The default split, or one with enough validation windows for an 80 % interval and at least one test window."""
-    usual = SplitConfig()
-    val, test = 2 * (horizon + CALIBRATION_WINDOWS) / rows, (horizon + 1) / rows
-    shares = [max(float(usual.val or 0), _rounded_up(val)), max(float(usual.test or 0), _rounded_up(test))]
-    if shares == [usual.val, usual.test]:
-        return usual
-    if sum(shares) > 1 - LEAST_TRAIN:
-        shares[1] = _rounded_up(test)
-    if sum(shares) > 1 - LEAST_TRAIN:  # too few rows for intervals
-        shares = [_rounded_up((horizon + 1) / rows)] * 2
-    return SplitConfig(kind=SplitKind.ratio, train=round(1 - sum(shares), 2), val=shares[0], test=shares[1])
-
-
-def _rounded_up(share: float) -> float:
-    return -(-share * 100 // 1) / 100
 
 
 def with_future(settings: ForecastConfig) -> tuple[ForecastConfig, list[str], list[str]]:

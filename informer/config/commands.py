@@ -148,6 +148,32 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
                 yield f"{name}: model=zero reads no columns known ahead; leave out one of them"
 
 
+@settings
+class LeaderboardConfig(WithDevice):
+    """Compare forecasters on the earlier rows of a file: MASE, quantile loss, coverage of 80 % intervals, CPU seconds.
+
+      informer leaderboard my.csv
+      informer leaderboard my.csv horizon=24 models=[zero,theta,naive,linear,informer,ets,lightgbm]
+
+    Each forecasts the same rows from the same earlier ones, up to ten times for each series, a horizon apart. The best
+    is named, or those that cannot be told apart. ets and arima need statsforecast, lightgbm needs mlforecast and
+    lightgbm. linear, informer and other options of train's model are trained on the rows before the first forecast.
+    """
+
+    input: str | None = setting(
+        None, "File with the series.", required="a file, found none: informer leaderboard FILE.csv", is_address=True
+    )
+    models: list[str] = setting(
+        lambda: ["zero", "theta", "naive", "linear"], "What is compared: zero, theta, naive, ets, arima, lightgbm, "
+        "or options of train's model.",
+    )  # fmt: skip
+    horizon: str | None = setting(
+        None, "Rows of each forecast, or a span such as 2weeks; null: as of forecast.", check=span_problems
+    )
+    target: str | None = setting(None, "Column to forecast; null: every numeric column.", is_name=True)
+    dataset: DatasetConfig = setting(DatasetConfig)
+
+
 class Plots(Enum):
     """Plots of an evaluation. standard: error by step. attention: also the attention of every layer and head."""
 

@@ -21,6 +21,14 @@ MOST = 1e12
 LEAST_SHARE = 1e-6
 """Smallest share for which a sufficient number of rows is suggested."""
 
+LEAST_TRAIN = 0.5
+"""Minimum share of training rows when validation and test need more than the default."""
+CALIBRATION_WINDOWS = 5
+"""Calibration windows, from the later half of the validation part, that allow an 80 % interval."""
+SEASONS_OF_HISTORY, MOST_HISTORY = 2, 1024
+"""Rows of the history: seasons of the strongest, at least the horizon, at most a quarter of all, and at
+most MOST_HISTORY."""
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -168,3 +176,26 @@ def _rows_for_ratio(n: int, sizes: WindowSizes, config: SplitConfig) -> int | No
             for part in (split.train, split.val, split.test)
         )
     )
+
+
+def lookback(rows: int, horizon: int, season: int) -> int:
+    """The default rows of history of a model that is trained on series of so many rows."""
+    return max(min(max(SEASONS_OF_HISTORY * season, horizon), rows // 4, MOST_HISTORY), 1)
+
+
+def split_for(rows: int, horizon: int) -> SplitConfig:
+    """The default split, or one with enough validation windows for an 80 % interval and at least one test window."""
+    usual = SplitConfig()
+    val, test = 2 * (horizon + CALIBRATION_WINDOWS) / rows, (horizon + 1) / rows
+    shares = [max(float(usual.val or 0), _rounded_up(val)), max(float(usual.test or 0), _rounded_up(test))]
+    if shares == [usual.val, usual.test]:
+        return usual
+    if sum(shares) > 1 - LEAST_TRAIN:
+        shares[1] = _rounded_up(test)
+    if sum(shares) > 1 - LEAST_TRAIN:  # too few rows for intervals
+        shares = [_rounded_up((horizon + 1) / rows)] * 2
+    return SplitConfig(kind=SplitKind.ratio, train=round(1 - sum(shares), 2), val=shares[0], test=shares[1])
+
+
+def _rounded_up(share: float) -> float:
+    return -(-share * 100 // 1) / 100

@@ -42,7 +42,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_one(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("compare", "mcp")])
 def test_an_option_means_the_setting(name: str) -> None:
     """Red if `--key value` and `--key=value`, as other programs have them, are not `key=value`."""
-    key = {"serve": "port", "inspect": "seq_len", "train": "seed"}.get(name, "output")
+    key = {"serve": "port", "inspect": "seq_len", "train": "seed", "leaderboard": "horizon"}.get(name, "output")
     said = {call(name, *words, "--cfg", "job").out for words in ([f"{key}=7"], [f"--{key}", "7"], [f"--{key}=7"])}
     assert len(said) == 1
     assert f"{key}: " in said.pop()

@@ -1,0 +1,273 @@
+"""Forecasters compared on the rows of a table: forecasts from the same earlier rows, scored in one table.
+
+The members forecast each series from its history alone, the peers of other packages too. Every other name is a model of
+`informer train`, which is trained once on the rows before the first forecast. The last forecast ends with the series,
+and each begins where the one before ends.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from informer.base.errors import InputError, counted, listed
+from informer.base.progress import report
+from informer.base.quantiles import MEDIAN
+from informer.config.data import Fill
+from informer.data.columns import Roles
+from informer.data.dataset import Provenance, Source, panel_sha256
+from informer.data.seasonality import bridged
+from informer.data.store import build_store, with_columns
+from informer.data.windows import Windows
+from informer.inference.model import TrainedModel
+from informer.inference.untrained import Untrained
+from informer.inference.zero import LEAST_HISTORY, MOST_WINDOWS, ZeroModel
+from informer.members.baselines import naive_quantiles_after
+from informer.members.peers import PEERS, peer
+from informer.members.theta import theta
+from informer.members.zero import Histories
+from informer.read.series import Series, column_values
+from informer.read.split import lookback, split_for
+from informer.scoring.backtest import DECILES, backtest
+from informer.scoring.bootstrap import Winner, skill_interval, skill_of, verdict
+from informer.scoring.forecasts import Forecasts, joined
+from informer.scoring.score import inside_cells
+from informer.scoring.scores import ORIGINAL, Scores
+from informer.scoring.tables import scores_table
+from informer.training.folder import RunFolder
+from informer.training.run import train
+
+MOST_TESTS, LEAST_SHARE = 10, 0.6
+"""Largest number of forecasts of a series, and least share of its rows before the first of them, if one fits."""
+LEVEL, ENDS = 80, (0.1, 0.9)
+"""Intervals whose coverage is in the table, in percent, and their ends; the quantile loss is that of DECILES."""
+OF_TABLE = ("dataset", "target", "targets", "future_covariates", "run_dir")
+"""Settings that the table and the test decide."""
+METRICS = ("mase", "wql", f"coverage{LEVEL}")
+"""Scores in the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """The result.
+
+    Args:
+        table: a row for each forecaster, the best first: `model`, `mase`, `wql`, `coverage80`, `seconds` of computing;
+            and compared with the best: `skill`, `low`, `high` (its 95 % interval), and `verdict`, in words.
+        headline: which is the best, or which cannot be told apart.
+        notes: what was left out, and why.
+    """
+
+    table: pd.DataFrame
+    headline: str
+    notes: Sequence[str]
+
+    def printed(self) -> Table:
+        """The scores, for the terminal."""
+        scores = self.table.set_index("model")[[*METRICS, "seconds"]].to_dict("index")
+        rows = [([str(name)], {str(metric): each for metric, each in row.items()}) for name, row in scores.items()]
+        return scores_table(["model"], rows, self.table["model"].iloc[0])
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class _Task:
+    """What is forecast.
+
+    Args:
+        subject: the series that are tested, with all of their rows.
+        seasons: see `network_seasons`.
+        horizon: rows of each forecast.
+        n_tests: forecasts of each series and column.
+        device: as of `leaderboard`.
+    """
+
+    subject: Untrained
+    seasons: tuple[int, int]
+    horizon: int
+    n_tests: int
+    device: str
+
+    @property
+    def origins(self) -> list[tuple[int, int]]:
+        """Series, and rows before each forecast, oldest first."""
+        back = range(self.n_tests, 0, -1)
+        return [(place, len(each) - n * self.horizon) for place, each in enumerate(self.subject.panel) for n in back]
+
+    @property
+    def histories(self) -> list[np.ndarray]:
+        """The values of each column before each forecast."""
+        values = [column_values(each, self.subject.columns) for each in self.subject.panel]
+        return [column for place, end in self.origins for column in values[place][:end].T]
+
+    @property
+    def owners(self) -> np.ndarray:
+        """Number of the series and column of each history."""
+        n = len(self.subject.columns)
+        return np.concatenate([place * n + np.arange(n) for place, _ in self.origins])
+
+    @property
+    def before(self) -> list[Series]:
+        """The rows before the first forecast of each series."""
+        return [each.part(slice(len(each) - self.n_tests * self.horizon)) for each in self.subject.panel]
+
+
+def leaderboard(
+    subject: Untrained, models: Sequence[str], horizon: int, *, device: str, settings: Mapping[str, Any] | None = None
+) -> Leaderboard:
+    """Compare forecasters.
+
+    Args:
+        subject: the series, and the columns known ahead, which "zero" and trained models read.
+        models: "zero", "theta", "naive", names of PEERS, or models of `informer train`.
+        horizon: rows of each forecast.
+        device: "auto", "cpu", "cuda", "cuda:1" or "mps".
+        settings: of the models that are trained, by their keys.
+
+    Raises:
+        InputError: an unknown model or a missing package, a model that cannot be trained on so few rows, or no series
+            that is long enough for one forecast.
+    """
+    if len({*models}) < max(len(models), 2):
+        raise InputError(f"models: expected at least two different names, found {listed(models)}")
+    peers = {name: peer(name) for name in models if name in PEERS}  # refused before anything is computed
+    task, notes = _task(subject, horizon, device)
+    scores = Scores(subject.columns, [each.name for each in task.subject.panel], units=(ORIGINAL,), metric="mae")
+    began, seconds = time.process_time(), dict[str, float]()
+    zero, naive = _zero_and_naive(task)
+    seconds["zero"] = time.process_time() - began
+    for name in models:
+        report(f"testing {name}")
+        began = time.process_time()
+        if name == "zero":
+            paths = zero
+        elif name == "theta":
+            past = Histories.of(task.histories, task.seasons)
+            values, observed = map(torch.from_numpy, (past.values, past.observed))
+            found = theta(values, observed, task.seasons[0], horizon).numpy()
+            paths = replace(naive, mean=past.bounded(found[..., None])[..., 0])
+        elif name == "naive":
+            quantiles = naive_quantiles_after(task.histories, task.seasons[0], naive.mean, DECILES)
+            paths = replace(naive, levels=quantiles)
+        elif name in peers:
+            histories = [*map(bridged, task.histories)]
+            mean, levels = peers[name](histories, task.owners, task.seasons[0], horizon, DECILES)
+            paths = replace(naive, mean=mean, levels=levels)
+        else:
+            trained = _trained(name, task, settings or {})
+            paths = replace(naive, mean=trained.mean, levels=trained.levels)
+        seconds[name] = seconds.get(name, 0.0) + time.process_time() - began
+        if paths.levels:
+            low, high = (paths.levels[level] for level in ENDS)
+            cells = inside_cells(replace(paths, levels=dict(zip(ENDS, (low, high), strict=True))))
+        else:  # a point forecast is all of its quantiles
+            notes.append(f"{name} has no intervals here: its quantile loss takes its forecast at every level")
+            paths, cells = replace(paths, levels=dict.fromkeys(DECILES, paths.mean)), {}
+        scores.add(name, paths, {ORIGINAL: cells})
+    return _compared(scores, seconds, notes)
+
+
+def _task(subject: Untrained, horizon: int, device: str) -> tuple[_Task, list[str]]:
+    """The series that are long enough, at most MOST_WINDOWS forecasts of them, and notes on the others."""
+    rows = sorted(map(len, subject.panel))[len(subject.panel) // 2]
+    n_tests = min(max(int((1 - LEAST_SHARE) * rows) // horizon, 1), MOST_TESTS)
+    least = n_tests * horizon + max(LEAST_HISTORY, subject.seasons[0] + 1, horizon)
+    long = [each for each in subject.panel if len(each) >= least]
+    if not long:
+        raise InputError(f"horizon={horizon}: expected series of at least {least} rows to test on, found {rows}")
+    chosen, notes = long[:: -(-len(long) * len(subject.columns) * n_tests // MOST_WINDOWS)], list[str]()
+    if len(long) < len(subject.panel):
+        notes.append(f"left out: {counted(len(subject.panel) - len(long), 'series')} of fewer than {least} rows")
+    if len(chosen) < len(long):
+        notes.append(f"tested: {len(chosen)} of {len(long)} series, evenly spaced")
+    own = replace(subject, panel=chosen, futures=())
+    return _Task(subject=own, seasons=subject.seasons, horizon=horizon, n_tests=n_tests, device=device), notes
+
+
+def _zero_and_naive(task: _Task) -> tuple[Forecasts, Forecasts]:
+    """Forecasts of the pretrained network, and of the seasonal naive without quantiles."""
+    model, subject = ZeroModel(task.device, task.subject.known), task.subject
+    if subject.known is not None:  # how columns are used is chosen before the first forecast
+        model.evaluate(task.before, subject.columns, task.seasons, horizon=task.horizon)
+    levels = [round(200 * level - 100) for level in DECILES if level > MEDIAN]
+    own, naive, _ = model.backtest(
+        subject.panel, subject.columns, task.seasons, task.origins, horizon=task.horizon, levels=levels,
+        of_constants=True,
+    ).values()  # fmt: skip
+    return replace(own, bands={}, levels=own.quantiles), naive
+
+
+def _trained(name: str, task: _Task, settings: Mapping[str, Any]) -> Forecasts:
+    """Forecasts of a model that is trained on the rows before the first forecast."""
+    from informer.config.hydra_compose import compose
+
+    panel, subject, horizon = task.before, task.subject, task.horizon
+    known = () if subject.known is None else subject.known.columns
+    rows = min(map(len, panel))
+    given = {key: value for key, value in settings.items() if key.partition(".")[0] not in OF_TABLE}
+    lengths = {} if "seq_len" in given else {"seq_len": (seq_len := lookback(rows, horizon, task.seasons[0]))}
+    lengths |= {} if "label_len" in given or not lengths else {"label_len": seq_len // 2}
+    defaults = {"device": task.device, "trainer.tracker": [], "dataset": "csv", **lengths}
+    config = compose({**defaults, **given, "model": name, "pred_len": horizon, "targets": [*subject.columns]})
+    has_gaps = any(np.isnan(each.values).any() for each in panel)
+    dataset = replace(config.dataset, split=split_for(rows, horizon), fill=Fill.mask if has_gaps else None)
+    columns = Roles(targets=subject.columns, future_covariates=known).choose(panel[0].columns, name=panel[0].name)
+    labels = {each: list(subject.categories[each]) for each in columns.inputs if each in subject.categories}
+    source = Source(
+        panel=with_columns(panel, columns.inputs),
+        columns=columns,
+        labels=labels,
+        provenance=Provenance(Path("frame"), panel_sha256(panel, labels)),
+    )
+    with TemporaryDirectory() as folder:
+        run = RunFolder(Path(folder) / "run")
+        train(
+            replace(config, dataset=dataset, future_covariates=[*known]),
+            run,
+            Console(quiet=True),
+            read=lambda sizes: source,
+        )
+        model = TrainedModel.load(run.path, device=task.device)
+    member, parts = replace(model.member, levels=DECILES), list[Forecasts]()
+    for place, series in enumerate(with_columns(subject.panel, columns.inputs)):
+        starts = [end - model.sizes.first for owner, end in task.origins if owner == place]
+        scaler = model.scaler.of(series.name, series.values[: starts[0] + model.sizes.first])
+        store = build_store(
+            [series], scalers=[scaler], calendar=model.calendar, device=model.device, trained=model.checkpoint.series
+        )
+        windows = Windows.of_columns(store, model.columns, starts=torch.tensor(starts), sizes=model.sizes)
+        parts += backtest(member, windows, [series], columns.targets)
+    return joined(parts)
+
+
+def _compared(scores: Scores, seconds: Mapping[str, float], notes: Sequence[str]) -> Leaderboard:
+    """The table, from the scores of all forecasters."""
+    errors = {name: scores.by_window(name) for name in scores.names}
+    valid = np.isfinite(np.stack([*errors.values()])).all(axis=0)
+    if not valid.any():
+        raise InputError("leaderboard: nothing can be compared, since the series never change")
+    errors = {name: each[valid] for name, each in errors.items()}
+    ordered = sorted(errors, key=lambda name: float(errors[name].mean()))
+    best, rows, unclear = ordered[0], list[dict[str, Any]](), list[str]()
+    for name in ordered:
+        overall = {f"coverage{LEVEL}": np.nan} | scores.overall(name, ORIGINAL)
+        skill, interval = skill_of(errors[name].mean(), errors[best].mean()), skill_interval(errors[name], errors[best])
+        if name != best and Winner.of(skill, interval) is not Winner.baseline:
+            unclear.append(name)
+        rows.append(
+            {"model": name, **{metric: overall[metric] for metric in METRICS}, "seconds": seconds[name]}
+            | {"skill": float(skill), **interval._asdict()}
+            | {"verdict": "" if name == best else verdict("MASE", best, skill, interval)}
+        )
+    tests = counted(int(valid.sum()), "test forecast")
+    headline = f"{best} is better than all others in {tests}, by more than chance"
+    if unclear:
+        headline = f"{best} has the lowest MASE in {tests}, and cannot be told apart from {listed(unclear)}"
+    return Leaderboard(pd.DataFrame(rows), headline, notes)
