@@ -422,7 +422,7 @@ def choose_step(rows: Rows, expected: str | None, *, is_numbered: bool = False) 
     closest = replace(closest, is_numbered=is_numbered)
     # the season distinguishes business hours from all hours, and half-months from weeks
     if frequency is None or all(getattr(closest, name) == getattr(frequency, name) for name in KIND):
-        return closest
+        return closest if frequency is None or not frequency.closed else frequency
     if frequency.offset == closest.offset and frequency.is_numbered == is_numbered:  # with other opening hours
         if frequency.hours is None or (frequency.strides(times) > 0).all():
             return frequency

@@ -6,7 +6,7 @@ times with jitter to the grid that they are near.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from enum import Enum
 from functools import lru_cache
@@ -30,6 +30,7 @@ from pandas.tseries.offsets import (
 
 from informer.base.errors import InputError, counted
 from informer.config.data import SPANS, date_problems, span_of, span_problems
+from informer.read.closures import CALENDAR, are_closed, check_calendar, find_calendar
 
 SECOND = 10**9
 DAY = 86_400 * SECOND
@@ -95,6 +96,9 @@ CLOSED_WEEKS = 3
 
 _MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 
+MOST_HOLIDAYS = 30
+"""Days of a calendar in a short time, as of a new year."""
+
 FARTHEST = 100
 """Calendar steps are counted up to this many per row on average; later rows count as off the step."""
 
@@ -138,6 +142,7 @@ _OWN = re.compile(
 """Steps that pandas has, but without a spelling (LWOM has one from pandas 3 on)."""
 
 _HOURS = re.compile(rf"(?P<days>(?:{'|'.join(WEEKDAYS)})+)(?P<first>[012]\d[0-5]\d)-(?P<last>[012]\d[0-5]\d)")
+_CLOSED = re.compile(rf"(?P<open>.+?)-(?P<closed>{CALENDAR})")
 _BUSINESS_HOURS = re.compile(r"(\d*)[bB][hH]")
 
 OpenHours = tuple[tuple[int, int] | None, ...]
@@ -222,11 +227,13 @@ class Frequency:
         offset: the step as a pandas offset; a second for numbered rows.
         hours: opening hours outside of which there are no rows, for steps below a day.
         is_numbered: whether rows have numbers, such as 1, 2, 3, instead of times: there is no calendar.
+        closed: calendar on whose days there are no rows, for steps of a day, a weekday, or within opening hours.
     """
 
     offset: BaseOffset
     hours: OpenHours | None = None
     is_numbered: bool = False
+    closed: str = ""
 
     @classmethod
     @lru_cache(maxsize=256)
@@ -235,6 +242,8 @@ class Frequency:
 
         MS-15 is the 15th of each month, and MS-30 the 30th or else the last day; C-MonTueSat are these weekdays. Steps
         below a day may have opening hours, of the first and the last row of a day: 30min-MonFri0800-1930-Sat0900-1230.
+        B-XNYS are business days without those on which a market is closed, and C-MonTueWedThuFriSat-DE-BY weekdays
+        without the holidays of a country or a part of it.
         `step` is the distance of rows that are numbered 1, 2, 3, and `10step` that of 10, 20, 30.
 
         Raises:
@@ -242,6 +251,12 @@ class Frequency:
         """
         if numbered := re.fullmatch(r"(\d{0,6})step", text.strip()):
             return cls(fixed(max(1, int(numbered[1] or 1)) * SECOND), is_numbered=True)
+        if (closed := _CLOSED.fullmatch(text.strip())) is not None:
+            frequency = replace(cls.parse(closed["open"]), closed=closed["closed"])
+            if not frequency.may_close:
+                raise InputError(f"frequency {text!r}: expected a day, weekdays or opening hours before the holidays")
+            check_calendar(frequency.closed)
+            return frequency
         text = _BUSINESS_HOURS.sub(r"\1h-MonTueWedThuFri0900-1600", text)
         if (start := _HOURS.search(text)) is not None:
             step = cls.parse(text[: start.start()].rstrip("-"))
@@ -309,7 +324,7 @@ class Frequency:
         """
         nanos = nanos_of(self.offset)
         # days are calendar days, which may not have 24 hours in a time zone
-        if nanos is None or self.hours is not None or (nanos % DAY == 0 and timestamps.tz is not None):
+        if nanos is None or self.hours or self.closed or (nanos % DAY == 0 and timestamps.tz is not None):
             return self._calendar_strides(timestamps)
         # a common unit, such as half seconds for steps of 1.5 s in timestamps of whole seconds
         unit = gcd(nanos, UNIT_NANOS[timestamps.unit])
@@ -375,7 +390,11 @@ class Frequency:
     def _range(
         self, start: pd.Timestamp | None = None, end: pd.Timestamp | None = None, n: int | None = None
     ) -> pd.DatetimeIndex:
-        """`pandas.date_range` at this step, without closed hours."""
+        """`pandas.date_range` at this step, without closed hours and days."""
+        if self.closed:
+            times = replace(self, closed="")._range(start, end, None if n is None else n + n // 4 + MOST_HOLIDAYS)
+            times = times[~are_closed(times, self.closed)]
+            return times if n is None else times[:n] if end is None else times[-n:]
         if self.hours is None:
             # pandas 3 would choose this unit, pandas 2 nanoseconds
             units = [UNIT_NANOS[row.unit] for row in (start, end) if row is not None]
@@ -453,6 +472,8 @@ class Frequency:
         n = self.offset.n if self.offset.n > 1 else ""
         if self.is_numbered:
             return f"{self.multiple if self.multiple > 1 else ''}step"
+        if self.closed:
+            return f"{replace(self, closed='').code}-{self.closed}"
         if self.hours is not None:
             days: dict[tuple[int, int], str] = {}
             for name, ends in zip(WEEKDAYS, self.hours, strict=True):
@@ -501,7 +522,7 @@ class Frequency:
         if self._on_a_day:
             unit, months = next((unit, months) for unit, months in _MONTHS_IN.items() if n % months == 0)
             return unit, n // months, _rows(n, 12)
-        rule, _, days = self.code.lstrip("0123456789").partition("-")
+        rule, _, days = Frequency(self.offset).code.lstrip("0123456789").partition("-")
         unit, in_season = (Unit.business_day, len(days) // len("Mon")) if rule == "C" and days else _CALENDAR[rule]
         return unit, n, _rows(n, in_season)
 
@@ -536,12 +557,19 @@ class Frequency:
             end = first + DateOffset(years=LONGEST + 1)
         if end > first + DateOffset(years=LONGEST):
             raise InputError(f"{setting}={span}: expected at most {LONGEST} years")
-        if nanos is not None and self.hours is None:  # rows of a span are whole steps, those up to a date begin in it
+        if (
+            nanos is not None and self.hours is None and not self.closed
+        ):  # rows of a span are whole steps, those up to a date begin in it
             between = int((end - first).total_seconds()) * SECOND
             rows = -(-between // nanos) if is_date else between // nanos
         else:
             # the last step of an open day is whole, though the next one begins after the closed hours or days
-            is_whole = is_date or self.hours is not None or isinstance(self.offset, pd.offsets.BusinessDay)
+            is_whole = (
+                is_date
+                or self.hours is not None
+                or bool(self.closed)
+                or isinstance(self.offset, pd.offsets.BusinessDay)
+            )
             rows = len(self._range(first, end - pd.Timedelta(1, "s"))) if is_whole else len(self._range(first, end)) - 1
             if is_whole and not is_date and end - first < pd.Timedelta(nanos or "1D"):
                 rows = 0
@@ -573,10 +601,25 @@ class Frequency:
 
     @property
     def per_day(self) -> int | None:
-        """Rows per day; None if that is not a whole number, or there are opening hours."""
+        """Rows per day; None if that is not a whole number, or there are opening hours or closed days."""
         nanos = nanos_of(self.offset)
-        is_whole = nanos is not None and DAY % nanos == 0 and self.hours is None and not self.is_numbered
+        is_whole = nanos is not None and DAY % nanos == 0 and not (self.hours or self.closed or self.is_numbered)
         return DAY // nanos if nanos is not None and is_whole else None
+
+    @property
+    def may_close(self) -> bool:
+        """Whether days may be closed: the step is that from a day or weekday to the next, or has opening hours."""
+        is_daily = nanos_of(self.offset) == DAY or (self.unit is Unit.business_day and self.multiple == 1)
+        return self.hours is not None or (is_daily and not self.is_numbered)
+
+    def without_holidays(self, timestamps: pd.DatetimeIndex) -> "Frequency":
+        """This step without the days of a calendar, if the rows leave these out, see `find_calendar`."""
+        if not self.may_close or len(timestamps) < 2 or not (self.strides(timestamps) > 0).all():
+            return self
+        grid = self._range(self._clock(timestamps[0])[0], self._clock(timestamps[-1])[0])
+        days = grid.tz_localize(None).normalize().unique()
+        calendar = find_calendar(days, ~days.isin(timestamps.tz_localize(None).normalize()))
+        return self if calendar is None else replace(self, closed=calendar)
 
     @property
     def _on_a_day(self) -> bool:

@@ -70,6 +70,11 @@ class BrokenRow(ValueError):
         super().__init__(f"row {row}: {problem}")
 
 
+def another_table(row: str) -> str:
+    """The problem of a file in which a second table follows an empty line, with this row."""
+    return f"another table begins with {row[:SHOWN]!r}; save each table as a file of its own"
+
+
 def release_free(n_bytes: int) -> None:
     """Return freed memory after `n_bytes` of numbers were read; does nothing if they are fewer than LARGE.
 
@@ -313,11 +318,12 @@ def _evened(content: Bounded, begin: int, layout: Layout) -> tuple[bytes, Int[np
     text, lines, first_rows = io.StringIO(newline=""), list[int](), list[list[str]]()
     writer = csv.writer(text, delimiter=mark, lineterminator="\n")
     wide: list[tuple[int, list[str]]] = []
-    at = 0
+    at, is_below_empty = 0, False
     for row in reader:
         if wide or len(row) > width:
             wide += [(at, row)] if any(row) else []
         else:
+            is_below_empty = not any(row)
             writer.writerow([*row, *[""] * (width - len(row))])
             lines.append(at)
             first_rows += [row] if len(first_rows) < SAMPLED_LINES and len(row) == width else []
@@ -331,6 +337,8 @@ def _evened(content: Bounded, begin: int, layout: Layout) -> tuple[bytes, Int[np
         kinds = column_kinds([*zip(*(row[:SAMPLED_COLUMNS] for row in first_rows), strict=True)])
         if len(wide) > MOST_NOTES or not lines or not all(is_note(row, kinds) for _, row in wide):
             at, row = wide[0]
+            if is_below_empty:
+                raise BrokenRow(layout.n_before + at + 1, another_table(mark.join(row)))
             raise BrokenRow(
                 layout.n_before + at + 1,
                 f"expected {width} cells as in the header, found {len(row)} in {mark.join(row)[:SHOWN]!r}; quote the "

@@ -197,6 +197,19 @@ def _factorized(cells: pd.Series) -> tuple[Int[np.ndarray, " t"], Sequence[objec
     return codes, list(uniques)
 
 
+def _step_with_holidays(times: pd.DatetimeIndex, end: int, config: DatasetConfig) -> Frequency | None:
+    """The step of days, weekdays or opening hours if the rows of all series leave out holidays, see
+    `Frequency.without_holidays`; `end`: of the first series."""
+    if config.frequency is not None or config.duplicates in (Duplicates.sum, Duplicates.mean):
+        return None
+    first = times[:end].dropna().unique().sort_values()
+    if len(first) < 2 or not Frequency.closest(first)[0].may_close:
+        return None
+    once = first if end == len(times) else times.dropna().unique().sort_values()
+    step = Frequency.closest(once)[0].without_holidays(once)
+    return step if step.closed else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """The rows of a table as numbers at times, one series below the other, before they are checked.
@@ -285,6 +298,12 @@ class Reading:
             rows = rows.take(places)
         ends = np.cumsum(np.bincount(codes, minlength=len(names)))
         low, high = checks.extremes(rows.values, np.append(0, ends[:-1]))
+        if is_timed and (step := _step_with_holidays(rows.timestamps, int(ends[0]), config)) is not None:
+            config = replace(config, frequency=step.code)
+            report.repairs.append(
+                f"{table.name}: no rows on holidays of {step.closed}, which are closed days and not forecast; "
+                f"dataset.frequency={replace(step, closed='').code} reads them as gaps"
+            )
         return cls(
             table=table,
             config=config,

@@ -59,7 +59,7 @@ from informer.read.limits import (
     open_table,
 )
 from informer.read.number_marks import find_doubts, without_thousands
-from informer.read.parse import BrokenRow, cells_below, typed
+from informer.read.parse import BrokenRow, another_table, cells_below, typed
 from informer.read.workbook import WRITTEN, is_workbook, sheet_text
 
 
@@ -266,9 +266,11 @@ def _cells_of_layout(
     head = "".join(io.StringIO(text, newline="").readlines()[layout.n_before :])
     head = "" if layout.dialect.separator in BLANKS else head
     frame, below = cells_below(content, begin, head, layout, config.as_text, words)
+    lines = frame.index
     if len(frame) and frame.iloc[:, 0].hasnans:  # rows without cells, which spreadsheets leave at the end
         frame = frame.dropna(how="all")
-    frame, notes = _without_notes(frame, below, layout, words)
+    empty = lines.difference(frame.index) if len(frame) < len(lines) else lines[:0]
+    frame, notes = _without_notes(frame, below, layout, words, empty)
     texts = {
         place: frame[place]
         for place, name in enumerate(layout.names)
@@ -292,15 +294,19 @@ def _cells_of_layout(
 
 
 def _without_notes(
-    frame: pd.DataFrame, below: Sequence[Sequence[str]], layout: Layout, words: Sequence[str]
+    frame: pd.DataFrame, below: Sequence[Sequence[str]], layout: Layout, words: Sequence[str], empty: pd.Index
 ) -> tuple[pd.DataFrame, list[str]]:
-    """The rows without headers between them, a total above them, and notes and totals below; and what is not read."""
+    """The rows without headers between them, a total above them, and notes and totals below; and what is not read.
+
+    Raises:
+        BrokenRow: after one of the lines that are `empty`, another table begins.
+    """
     mark, said = layout.dialect.separator, list[str]()
+    kinds = column_kinds([*zip(*_texts(frame.iloc[:SAMPLED_LINES], words), strict=True)])
     if headers := _headers_again(frame, layout.names):
         again = [str(layout.n_before + 1 + line) for line in headers]
         said.append(f"{'row' if len(again) == 1 else 'rows'} {listed(again, 3)} not read: the header again")
-        frame = frame.drop(index=headers)
-    kinds = column_kinds([*zip(*_texts(frame.iloc[:SAMPLED_LINES], words), strict=True)])
+        frame = frame.drop(index=[*headers, *_comments_above(frame, headers, empty, kinds, words)])
     n = _n_notes(frame, layout, kinds, words)
     if n_notes := n + len(below):
         note = mark.join(filter(None, [*(_texts(frame.iloc[-n:]) if n else []), *below][0]))
@@ -310,7 +316,30 @@ def _without_notes(
         which = "first row" if [*totals] == [frame.index[0]] else counted(len(totals), "total")
         said.append(f"{which} not read: {shorten(mark.join(next(iter(totals.values()))).rstrip(mark), 60)!r}")
         frame = frame.drop(index=[*totals])
+    after = np.unique(frame.index.searchsorted(empty))
+    for line, row in _rows_at(frame, after[(after > 0) & (after < len(frame))][:SAMPLED_LINES], words):
+        if is_note(row, kinds):
+            raise BrokenRow(layout.n_before + 1 + line, another_table(mark.join(filter(None, row))))
     return frame, said
+
+
+def _rows_at(frame: pd.DataFrame, places: np.ndarray, words: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """Line and cells of the rows at these positions."""
+    rows = frame.iloc[places]
+    return zip(map(int, rows.index), _texts(rows, words), strict=True)
+
+
+def _comments_above(
+    frame: pd.DataFrame, headers: Sequence[int], empty: pd.Index, kinds: Mapping[int, str], words: Sequence[str]
+) -> list[int]:
+    """Lines without a date or number between an empty one and one of these headers, which are those of another part."""
+    comments = list[int]()
+    for header in headers if len(empty) else ():
+        first = empty[max(int(empty.searchsorted(header)) - 1, 0)]
+        above = np.arange(*frame.index.searchsorted([first, header]))
+        rows = [*_rows_at(frame, above, words)] if len(above) <= MOST_NOTES else []
+        comments += [line for line, row in rows] if all(is_note(row, kinds) for _, row in rows) else []
+    return comments
 
 
 def _totals_between(frame: pd.DataFrame, kinds: Mapping[int, str], words: Sequence[str]) -> dict[int, list[str]]:
@@ -327,9 +356,10 @@ def _totals_between(frame: pd.DataFrame, kinds: Mapping[int, str], words: Sequen
 
 def _headers_again(frame: pd.DataFrame, names: Sequence[str]) -> list[int]:
     """Lines below the header that repeat it, as in files that were written one after the other into one."""
-    if not len(frame) or is_numeric_dtype(frame.iloc[:, 0]):
+    place = next((place for place, name in enumerate(names) if name), 0)
+    if not len(frame) or is_numeric_dtype(frame.iloc[:, place]):
         return []
-    rows = frame[(frame.iloc[:, 0] == names[0]).fillna(False).to_numpy(dtype=bool)]
+    rows = frame[(frame.iloc[:, place] == names[place]).fillna(False).to_numpy(dtype=bool)]
     are_headers = [row == [*names[:SAMPLED_COLUMNS]] for row in _texts(rows)]
     return [int(line) for line in rows.index[are_headers]]
 

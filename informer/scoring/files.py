@@ -402,7 +402,7 @@ def step_of(times: pd.DatetimeIndex, name: str) -> Frequency:
             f"{name}: no regular step: {step.code} holds for the first {regular} rows only; score rows that are whole "
             "steps apart"
         )
-    return step
+    return step.without_holidays(times)
 
 
 def _before(

@@ -1,0 +1,102 @@
+"""Days on which an exchange or a shop is closed: those of a market, or the public holidays of a country.
+
+They are known by the package `holidays`: XNYS is the New York Stock Exchange, DE is Germany, DE-BY is Bavaria.
+"""
+
+import importlib.util
+from collections.abc import Sequence
+from datetime import date
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool
+
+from informer.base.errors import InputError
+
+CALENDAR = r"[A-Z]{4}|[A-Z]{2}(?:-[A-Z0-9]{1,3})?"
+"""How calendars are written: the four letters of a market, or a country with or without a part."""
+
+FIRST = ("XNYS", "XETR", "XLON", "XPAR", "US", "DE", "GB", "FR")
+"""Calendars that are preferred to others that explain the same days."""
+
+LONGEST_PART = 3
+"""Characters of the part of a country; longer ones are communities and regions of schools."""
+
+CHANCE = 0.01
+"""Number of calendars, of which all days are missing by chance, above which none is taken."""
+
+
+@lru_cache(maxsize=1 << 16)
+def _days_of_year(calendar: str, year: int) -> frozenset[date]:
+    import holidays  # an optional dependency, slow to import
+
+    if len(calendar) == len("XNYS"):
+        return frozenset(holidays.financial_holidays(calendar, years=year))
+    country, _, part = calendar.partition("-")
+    return frozenset(holidays.country_holidays(country, subdiv=part or None, years=year))
+
+
+def are_closed(times: pd.DatetimeIndex, calendar: str) -> Bool[np.ndarray, " t"]:
+    """Which times are on days of a calendar, by the local time; the calendar may not know all years."""
+    days = times.tz_localize(None).normalize()
+    years = range(days[0].year, days[-1].year + 1) if len(days) else ()
+    closed = frozenset[date]().union(*(_days_of_year(calendar, year) for year in years))
+    return days.isin(pd.DatetimeIndex(sorted(closed)))
+
+
+@lru_cache(maxsize=1)
+def _calendars() -> dict[str, Sequence[str]]:
+    """Markets and countries, the preferred ones and their parts first, and the parts of each."""
+    from holidays.utils import list_supported_countries, list_supported_financial
+
+    known: dict[str, Sequence[str]] = {name: () for name in list_supported_financial() if len(name) == len("XNYS")}
+    known |= {name: parts for name, parts in list_supported_countries().items() if len(name) == len("US")}
+    parts = [f"{name}-{part}" for name in FIRST for part in known[name] if len(part) <= LONGEST_PART]
+    return {name: known.get(name, ()) for name in (*FIRST, *parts, *known)}
+
+
+def check_calendar(calendar: str) -> None:
+    """Check that the days of a calendar are known.
+
+    Raises:
+        InputError: they are not, or the package for holidays is missing.
+    """
+    if importlib.util.find_spec("holidays") is None:
+        raise InputError(f"frequency with the holidays of {calendar}: needs the package: pip install holidays")
+    name, _, part = calendar.partition("-")
+    if name not in _calendars() or (part and part not in _calendars()[name]):
+        raise InputError(
+            f"frequency with the holidays of {calendar!r}: expected a market such as XNYS, or a country or a part of "
+            "it, such as DE or DE-BY"
+        )
+
+
+def find_calendar(days: pd.DatetimeIndex, is_missing: Bool[np.ndarray, " d"]) -> str | None:
+    """The calendar that explains most missing days, and at least half of them; None without one.
+
+    All days of a calendar must be missing. With m of n days missing by chance, so are h given ones with a probability
+    of about (m / n)^h, which times the number of calendars must be at most CHANCE.
+    """
+    share = is_missing.mean() if len(days) else 0.0
+    if share in (0.0, 1.0) or importlib.util.find_spec("holidays") is None:
+        return None
+    least = max(np.log(CHANCE / len(_calendars())) / np.log(share), is_missing.sum() / 2)
+    missing, present = frozenset(days[is_missing].date), frozenset(days[~is_missing].date)
+    if least > len(missing):
+        return None
+
+    def n_explained(calendar: str) -> int:
+        n = 0
+        for year in range(days[0].year, days[-1].year + 1):
+            closed = _days_of_year(calendar, year)
+            if closed & present:
+                return 0
+            n += len(closed & missing)
+        return n
+
+    best = max(_calendars(), key=n_explained)
+    if n_explained(best) < least:
+        return None
+    parts = (f"{best}-{part}" for part in _calendars()[best] if len(part) <= LONGEST_PART)
+    return max([best, *parts], key=n_explained)
