@@ -8,14 +8,14 @@ Results have the type of the input.
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
 
 import pandas as pd
 from rich.console import Console
@@ -27,7 +27,7 @@ from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
 from informer.config.commands import PredictConfig
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, InputFormat, plain_settings
-from informer.config.fields import check
+from informer.config.fields import HORIZON, check
 from informer.config.training import TrainConfig
 from informer.data.dataset import read_dataset
 from informer.data.diagnosis import series_column
@@ -96,11 +96,29 @@ def by_name(frames: Mapping[Any, Frame] | Sequence[Frame]) -> Mapping[Any, Frame
 
 
 Key = TypeVar("Key")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _front(method: Callable[P, R]) -> Callable[P, R]:
+    """A method that keeps copies of remote files until it ends, and knows what other programs call the horizon."""
+
+    @wraps(method)
+    def called(*args: P.args, **how: P.kwargs) -> R:
+        forecaster: Any = args[0]
+        given = {name: each for name, each in forecaster.settings.items() if name != "pred_len"} | how
+        for name in HORIZON:
+            if name != "horizon" and name in given:
+                raise InputError(f"{name}: expected none, the rows to forecast are horizon={given[name]}")
+        with copies():
+            return method(*args, **how)
+
+    return called
 
 
 MEMBERS = ("zero", "theta", "naive", "linear")
 """What is compared if nothing else is named."""
-OF_TABLES = ("dataset", "target", "future_covariates", "device")
+OF_TABLES = ("dataset", "target", "future_covariates", "device", "horizon")
 """Settings with which the pretrained network forecasts as it is; any other one is of a training."""
 
 
@@ -112,7 +130,8 @@ class Forecaster:
         model: "zero", the pretrained network, which needs no `fit`, or another name of `informer train model=`, whose
             model `fit` trains. With settings of a training, such as `trainer`, `fit` trains "zero" further.
         settings: as on the command line, dotted or nested: `target="OT"`, `trainer={"max_epochs": 3}`,
-            `**{"dataset.split.val": 0.2}`. With `run_dir`, `fit` saves the run and the table there, otherwise nothing
+            `**{"dataset.split.val": 0.2}`. `horizon` is that of every forecast for which none is asked, and the
+            `pred_len` of a training. With `run_dir`, `fit` saves the run and the table there, otherwise nothing
             is saved.
     """
 
@@ -130,6 +149,16 @@ class Forecaster:
         self.model = params.pop("model", self.model)
         self.settings = {**self.settings, **params}
         return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether it can forecast, for `sklearn.utils.validation.check_is_fitted`."""
+        return self._trained is not None or self._comes_trained
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools ask of an estimator: nothing of their own."""
+        from sklearn.base import BaseEstimator
+
+        return BaseEstimator().__sklearn_tags__()
 
     def __repr__(self) -> str:
         """The arguments, or of a trained model its targets, inputs and lengths, in one line."""
@@ -155,7 +184,7 @@ class Forecaster:
         forecaster._scores = scores.read_text() if scores.is_file() else None
         return forecaster
 
-    @copies()
+    @_front
     def fit(self, frame: Frame, *, verbose: bool = False) -> "Forecaster":
         """Train the model like `informer train`; returns the forecaster. For "zero" there is nothing to do.
 
@@ -230,7 +259,7 @@ class Forecaster:
         """Write a checkpoint file, for `load`; an InputError if the path cannot be written."""
         checkpoints.save(Path(path), self.trained.checkpoint)
 
-    @copies()
+    @_front
     def predict(
         self,
         frame: Frame,
@@ -246,9 +275,9 @@ class Forecaster:
             frame: history: a table or series whose times are a column or the index, or the path of a file. A trained
                 model needs seq_len rows, its columns in any order, and allows additional ones; the pretrained network
                 needs 2 (1 with `dataset={"frequency": ...}`). With several series, a column names them.
-            horizon: rows to forecast, a span such as "1day" or a date; None: pred_len, or of the pretrained network as
-                far as columns are known ahead. Rows beyond one pass are forecast recursively and marked in a column
-                `rolled`.
+            horizon: rows to forecast, a span such as "1day" or a date; None: that of the constructor, or of the
+                pretrained network as far as columns are known ahead. Rows beyond one pass are forecast recursively and
+                marked in a column `rolled`.
             intervals: level or levels in percent: 80 adds the columns OT_lo80 and OT_hi80 for a target OT.
             future: columns known ahead at the forecast times; None: in the rows at the end of `frame` without targets.
                 Next to the pretrained network a regression reads them where that lowers the error of earlier forecasts.
@@ -265,7 +294,7 @@ class Forecaster:
         forecasts = self._forecasts_of(frame, future, horizon=horizon, intervals=intervals, dataset=dataset)
         return keyed_like(frame, table_of(forecasts), forecasts[0].series.keys)
 
-    @copies()
+    @_front
     def explain(
         self,
         frame: Frame,
@@ -309,7 +338,7 @@ class Forecaster:
             raise InputError(f"metrics.json: cannot be read ({type(error).__name__}: {error})") from error
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["units", "model"])
 
-    @copies()
+    @_front
     def score(
         self,
         frame: Frame,
@@ -336,7 +365,7 @@ class Forecaster:
             pass  # the tables are not needed; making them fills the scores
         return scored[0].skill
 
-    @copies()
+    @_front
     def plot(
         self,
         frame: Frame,
@@ -369,7 +398,7 @@ class Forecaster:
         futures: Sequence[Frame] | None = None,
     ) -> list[Any]: ...  # fmt: skip
 
-    @copies()
+    @_front
     def predict_many(
         self, frames: Mapping[Key, Frame] | Sequence[Frame], *, horizon: int | str | None = None,
         intervals: int | Sequence[int] = (), futures: Mapping[Key, Frame] | Sequence[Frame] | None = None,
@@ -452,9 +481,10 @@ class Forecaster:
         written = {**self.settings.get("dataset", {}), **dotted, **(dataset or {})}
         config = check(node_of(DatasetConfig, plain_settings(written)))
         target, named = self.settings.get("target"), self.settings.get("future_covariates", ())
-        return untrained(frame, config, name=name, target=target, future=future, named=named)
+        found = untrained(frame, config, name=name, target=target, future=future, named=named)
+        return replace(found, usual=self.settings.get("horizon"))
 
-    @copies()
+    @_front
     def backtest(
         self,
         frame: Frame,
@@ -499,7 +529,7 @@ class Forecaster:
         tables = roll_panel(model, chosen, how)
         return keyed_like(frame, pd.concat(tables, ignore_index=True), panel[0].keys)
 
-    @copies()
+    @_front
     def leaderboard(
         self, frame: Frame, *, models: Sequence[str] = MEMBERS, horizon: int | str | None = None
     ) -> pd.DataFrame:

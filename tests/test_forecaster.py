@@ -11,6 +11,7 @@ import pytest
 from entry_points import ROOT, SMALL, Trained, call, done, killed
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from informer import Forecaster, InputError
 
@@ -64,7 +65,10 @@ def test_an_error_names_the_table(forecaster: Forecaster, frame: pd.DataFrame) -
 
 
 def test_without_a_fit_there_is_no_forecast(frame: pd.DataFrame) -> None:
+    check_is_fitted(Forecaster())
     for model in (Forecaster("linear"), Forecaster(trainer={"max_steps": 1})):
+        with pytest.raises(NotFittedError):
+            check_is_fitted(model)
         for use in (model.predict, model.backtest, model.explain, model.score):
             with pytest.raises(NotFittedError, match=r"use fit\(frame\) or Forecaster\.load\(path\)"):
                 use(frame)
@@ -77,6 +81,22 @@ def test_the_parameters_are_those_of_an_estimator(frame: pd.DataFrame) -> None:
     assert clone(model).get_params() == model.get_params()
     assert repr(model.set_params(pred_len=3)) == "Forecaster(model='linear', pred_len=3, dataset.fill='linear')"
     assert len(model.set_params(seq_len=24).fit(frame).predict(frame)) == 3
+    check_is_fitted(model)
+
+
+def test_the_horizon_has_one_name(frame: pd.DataFrame) -> None:
+    """Red if `horizon` of the constructor is not that of a forecast without training and of a training, or the error
+    for a name of another program does not say ours."""
+    assert len(Forecaster(horizon=3).fit(frame).predict(frame)) == 3
+    assert len(Forecaster(horizon=3).predict(frame, horizon=5)) == 5
+    assert len(Forecaster("linear", horizon=3, seq_len=24).fit(frame).predict(frame)) == 3
+    with pytest.raises(InputError, match="pred_len: expected none with horizon"):
+        Forecaster("linear", horizon=3, pred_len=4).fit(frame)
+    for name in ("h", "pred_len", "prediction_length"):
+        with pytest.raises(InputError, match=f"^{name}: expected none, the rows to forecast are horizon=3$"):
+            Forecaster().predict(frame, **{name: 3})
+    with pytest.raises(InputError, match=r"^h: expected none, the rows to forecast are horizon=3$"):
+        Forecaster("linear", h=3).fit(frame)
 
 
 def shop(days: int = 200) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -279,6 +279,10 @@ OTHER_NAMES = {
 """Names of keys in other programs, or in other commands -> the names here, of which a command has one."""
 
 
+HORIZON = [name for name, ours in OTHER_NAMES.items() if "horizon" in ours]
+"""Other names of the horizon."""
+
+
 def unknown(key: str, keys: Sequence[str]) -> str:
     """The message for an unknown key, with similar keys of the command."""
     last, by_last = key.rpartition(".")[2], dict[str, list[str]]()  # to find optim.lr for lr

@@ -96,11 +96,14 @@ def compose(settings: Mapping[str, Any]) -> TrainConfig:
 
     Args:
         settings: values by the keys of the command line. `{"trainer": {"max_epochs": 3}}` and
-            `{"trainer.max_epochs": 3}` mean the same, and `{"model": "small"}` chooses an option of a config group.
+            `{"trainer.max_epochs": 3}` mean the same, `{"model": "small"}` chooses an option of a config group, and
+            `horizon` is `pred_len`.
 
     Raises:
-        InputError: unknown key, or value out of range.
+        InputError: unknown key, value out of range, or horizon and pred_len together.
     """
+    _check_horizon([*settings])
+    settings = {"pred_len" if key == "horizon" else key: value for key, value in settings.items()}
     return composed(list(overrides_of(settings, keys_of(TrainConfig))))
 
 
@@ -154,6 +157,11 @@ def run_train(words: Sequence[str], action: Callable[[TrainConfig], object]) -> 
             raise InputError(_one_line(error)) from error
 
 
+def _check_horizon(names: Sequence[str]) -> None:
+    if {"horizon", "pred_len"} <= {*names}:
+        raise InputError("pred_len: expected none with horizon, which says the same; leave one out")
+
+
 def train_words(words: Sequence[str]) -> list[str]:
     """The words of the command in Hydra's grammar; `horizon` is `pred_len`.
 
@@ -170,8 +178,7 @@ def train_words(words: Sequence[str]) -> list[str]:
         (options if word.startswith("-") else words).append(word)
         options += [next(remaining, "")] if word in VALUED else []
     names = [word.partition("=")[0] for word in words]
-    if {"horizon", "pred_len"} <= {*names}:
-        raise InputError("pred_len: expected none with horizon, which says the same; leave one out")
+    _check_horizon(names)
     words = [f"pred_len={word.partition('=')[2]}" if word.startswith("horizon=") else word for word in words]
     add_installed(words)
     check_groups(words)

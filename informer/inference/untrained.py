@@ -76,6 +76,7 @@ class Untrained:
         known: columns known ahead; None: there are none.
         futures: their values, of each series.
         categories: of the columns with categories.
+        usual: the horizon if none is asked for; None: the rows that are known ahead.
     """
 
     panel: Sequence[Series]
@@ -83,6 +84,7 @@ class Untrained:
     known: Known | None = None
     futures: Sequence[Future] = ()
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    usual: int | str | None = None
 
     @property
     def seasons(self) -> tuple[int, int]:
@@ -90,12 +92,12 @@ class Untrained:
         return network_seasons(self.panel, self.columns)
 
     def horizon(self, horizon: int | str | None) -> int | str:
-        """The horizon, for None the rows that are known ahead of every series.
+        """The horizon, for None the usual one, or the rows that are known ahead of every series.
 
         Raises:
             InputError: there is none, and nothing is known ahead.
         """
-        if horizon is not None:
+        if (horizon := self.usual if horizon is None else horizon) is not None:
             return horizon
         if not (rows := rows_known(self.panel, self.futures)):
             raise InputError('horizon: expected the rows to forecast, such as 24, or a span such as "2weeks"')
