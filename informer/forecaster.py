@@ -23,6 +23,7 @@ from rich.console import Console
 from informer import checkpoint as checkpoints
 from informer.base.errors import InputError, listed, with_addresses
 from informer.base.progress import shown
+from informer.checkpoint import hub
 from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
 from informer.config.commands import PredictConfig
 from informer.config.conversion import node_of
@@ -258,6 +259,20 @@ class Forecaster:
     def save(self, path: str | Path) -> None:
         """Write a checkpoint file, for `load`; an InputError if the path cannot be written."""
         checkpoints.save(Path(path), self.trained.checkpoint)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write model.safetensors, config.json and a model card, the files of a repository of the Hugging Face Hub."""
+        scores = "" if self._scores is None else self.metrics.round(4).to_string()
+        hub.save_pretrained(Path(folder), self.trained.checkpoint, scores)
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path, *, device: str = "auto") -> "Forecaster":
+        """Load what `save_pretrained` wrote, from a folder or a repository of the Hub such as "name/model".
+
+        Raises:
+            InputError: see `load`; or no such folder or repository.
+        """
+        return cls.load(hub.model_file(source), device=device)
 
     @_front
     def predict(
