@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
 MINUTES ?= 5
-QUICK := $(addprefix tests/, data/test_frequency.py data/test_times.py data/test_round_trips.py test_zero.py)
+QUICK := $(addprefix tests/, data/test_frequency.py data/test_times.py data/test_round_trips.py test_zero.py test_sktime.py)
 ifeq ($(OS),Windows_NT)
 SCRIPTS := Scripts
 else
@@ -66,7 +66,7 @@ $(VENV)/.dev: $(VENV)/.user
 
 $(OLDEST)/.dev: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/$(SCRIPTS)/python $(PIP) constraints-oldest.txt -e . pytest pytest-xdist pytest-timeout beartype hypothesis polars duckdb
+	$(OLDEST)/$(SCRIPTS)/python $(PIP) constraints-oldest.txt -e . pytest pytest-xdist pytest-timeout beartype hypothesis polars duckdb sktime
 	touch $@
 
 clean:

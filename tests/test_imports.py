@@ -19,6 +19,7 @@ PACKAGE = ROOT / "informer"
 ROOMS = (
     ("__main__", "train", "eval", "predict"),
     ("commands",),
+    ("mlflow", "sktime"),
     ("service", "forecaster"),
     ("report",),
     ("training",),
