@@ -10,7 +10,7 @@ pytest.importorskip("sktime")
 from sktime.forecasting.model_evaluation import evaluate
 from sktime.split import ExpandingWindowSplitter
 
-from informer.sktime import InformerForecaster
+InformerForecaster = pytest.importorskip("informer.sktime").InformerForecaster
 
 STEPS = [1, 3]
 
