@@ -22,7 +22,7 @@ class ForecastModel(nn.Module):
     """forecast = bound(start + transform^-1(network(transform(windows)))).
 
     `start` is the forecast of the linear part: of the maps, of the linear skip, or the mean of a normalised window.
-    With `config.fed_rows` the horizon is forecast step by step (see `_step_by_step`).
+    With `config.step_rows` the horizon is forecast step by step (see `_step_by_step`).
 
     Args:
         config: sizes and parts that the user chooses.
@@ -44,7 +44,7 @@ class ForecastModel(nn.Module):
         skip: LinearSkipLayer | None = None,
     ) -> None:
         super().__init__()
-        self.dims, self.family, self.fed_rows = dims, config.family, config.fed_rows
+        self.dims, self.family, self.step_rows = dims, config.family, config.step_rows
         self.transform: WindowTransform | None = network[0] if network else None
         self.network: Network | None = network[1] if network else None
         self.maps, self.skip = maps, skip
@@ -103,11 +103,11 @@ class ForecastModel(nn.Module):
         if self.network is None or self.transform is None:
             assert start is not None, "a model without a network has maps"
             return start
-        if self.fed_rows:
+        if self.step_rows:
             return self._step_by_step(start, enc_x, enc_mark, dec_x, dec_mark, series)
         inputs = self.transform(enc_x, enc_mark, dec_x, dec_mark, series)
-        taught = () if actual is None else (self.transform.of_targets(actual, inputs),)
-        return self._whole(self.network(*inputs[:4], *taught), inputs, start, enc_x)
+        scaled_actual = () if actual is None else (self.transform.of_targets(actual, inputs),)
+        return self._whole(self.network(*inputs[:4], *scaled_actual), inputs, start, enc_x)
 
     def start(
         self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor, series: Tensor | None = None
@@ -146,7 +146,7 @@ class ForecastModel(nn.Module):
         """Dynamic decoding: forecast the horizon step by step, each row from the rows before it.
 
         y_i = forecast([start token, y_1, ..., y_(i-1), 0, ...])_i. Zhou et al. 2021, section 5.3, compare this with
-        their generative decoder. The encoder runs once, the decoder pred_len / fed_rows times.
+        their generative decoder. The encoder runs once, the decoder pred_len / step_rows times.
         """
         assert self.transform is not None
         network: Any = self.network
@@ -155,7 +155,7 @@ class ForecastModel(nn.Module):
         tokens, forecasts = list(inputs.dec_x.split(1, dim=1)), list[Tensor]()
         for at in range(len(tokens) - n_given):
             out = network.decode(memory, torch.cat(tokens, dim=1), inputs.dec_mark)[:, at : at + 1]
-            rows = slice(at * self.fed_rows, (at + 1) * self.fed_rows)
+            rows = slice(at * self.step_rows, (at + 1) * self.step_rows)
             forecasts.append(self._whole(out, inputs, None if start is None else start[:, rows], enc_x))
             token = tokens[n_given + at]
             tokens[n_given + at] = self.transform.fed(token, network.point(forecasts[-1]), inputs)

@@ -179,7 +179,8 @@ def test_the_gradient_of_hard_passes_straight_through_the_softmax(temperature, c
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("lengths", "sizes", "n_codes"), [(N131, (5, 4), 200), (N131, (5, 4), 7), (N7, (1, 1), 1)])
 def test_the_gradient_of_vq_passes_straight_through_its_codes(lengths, sizes, n_codes, causal):
-    """Against the dense softmax with k + (code - k) as keys. Red if either way of summing it leaves a pair out."""
+    """Against the dense softmax with k + (code - k) as keys. Red if either way of summing it leaves a pair out, or if
+    its gradient is a constant where it is differentiated again."""
     e, d = sizes
     attn = made("vq", {"n_codes": n_codes}, lengths, e=e, causal=causal)
     q, k, v = (x.requires_grad_() for x in drawn(lengths, e=e, d=d))
@@ -187,9 +188,17 @@ def test_the_gradient_of_vq_passes_straight_through_its_codes(lengths, sizes, n_
     found = torch.autograd.grad((attn(q, k, v) * upstream).sum(), [q, k, v])
     nearest = ((k[:, :, :, None] - attn.codes[:, None]) ** 2).sum(-1).argmin(-1)
     codes = torch.stack([attn.codes[head][nearest[0, head]] for head in range(2)])[None]
-    out = FullAttention(attn.spec)(q, k + (codes - k).detach(), v)
-    for a, b in zip(found, torch.autograd.grad((out * upstream).sum(), [q, k, v]), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-10)
+    close = {"rtol": 1e-9, "atol": 1e-10}
+    with fast.forms(on=False):
+        out = FullAttention(attn.spec)(q, k + (codes - k).detach(), v)
+        torch.testing.assert_close(
+            found, list(torch.autograd.grad((out * upstream).sum(), [q, k, v], retain_graph=True)), **close
+        )
+        second = []
+        for each in (out, attn(q, k, v)):
+            (gradient,) = torch.autograd.grad((each * upstream).sum(), k, create_graph=True)
+            second.append(torch.autograd.grad(gradient.square().sum(), [q, k, v]))
+    torch.testing.assert_close(*second, **close)
 
 
 # averages that training keeps

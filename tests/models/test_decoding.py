@@ -46,7 +46,7 @@ def windows(batch: int = 3) -> list[Tensor]:
 
 def fed_back(net: ForecastModel, inputs: list[Tensor], step: int = 1) -> Tensor:
     """The definition: one pass for each row, whose forecast of the targets then is in the decoder's input."""
-    step_rows, net.fed_rows = net.fed_rows, 0
+    rows_of_step, net.step_rows = net.step_rows, 0
     enc_x, enc_mark, dec_x, dec_mark = (x.clone() for x in inputs)
     rows = []
     for i in range(0, AHEAD, step):
@@ -55,7 +55,7 @@ def fed_back(net: ForecastModel, inputs: list[Tensor], step: int = 1) -> Tensor:
             rows.append(output[:, row])
             median = output[:, row, :, 1] if output.ndim == 4 else output[:, row]
             dec_x[:, TOKEN + row, 2], dec_x[:, TOKEN + row, 0] = median[:, 0], median[:, 1]
-    net.fed_rows = step_rows
+    net.step_rows = rows_of_step
     return torch.stack(rows, dim=1)
 
 
@@ -75,7 +75,7 @@ def fed_back(net: ForecastModel, inputs: list[Tensor], step: int = 1) -> Tensor:
 def test_it_equals_the_loop(attn: dict, config: dict) -> None:
     """Red if a row is taken from another pass, or a forecast is written to another row or column."""
     net, inputs = network(attn, **config), windows()
-    assert net.fed_rows == config.get("patch_len", 1)
+    assert net.step_rows == config.get("patch_len", 1)
     torch.testing.assert_close(net(*inputs), fed_back(net, inputs, config.get("patch_len", 1)), rtol=0, atol=1e-12)
 
 

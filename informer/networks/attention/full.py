@@ -11,12 +11,12 @@ from functools import partial
 from typing import final
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool
 from torch import Tensor
 
 from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.parameters import positive
+from informer.networks.ops import fast
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
 
@@ -48,7 +48,8 @@ class FullAttention(Attention):
             past = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril(before)
             allowed, causal = past if allowed is None else allowed & past, False
         if mask is not None or q.is_cuda or (self.p == 0.0 and q.shape[-1] == v.shape[-1]):
-            return F.scaled_dot_product_attention(q, k, v, allowed, self.p, causal, scale=self.scale)
+            options = {"dropout_p": self.p, "is_causal": causal, "scale": self.scale}
+            return fast.attention(q, k, v, attn_mask=allowed, **options)
         return map_rows(partial(self._attend, self.p), q, k, v, width=k.shape[2], causal=self.spec.causal)
 
     def _attend(self, p: float, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:

@@ -20,7 +20,6 @@ from collections.abc import Callable
 from typing import final
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -177,7 +176,7 @@ class ProbAttention(Attention):
         def attend(rows: Tensor, k: Tensor, v: Tensor, active: Tensor, start: int) -> Tensor:
             allowed = positions <= active[:, :, start : start + rows.shape[2], None] if causal else None
             if dropout == 0.0:
-                return F.scaled_dot_product_attention(rows, k, v, attn_mask=allowed)
+                return fast.attention(rows, k, v, attn_mask=allowed)
             scores = (rows * rows.shape[-1] ** -0.5) @ k.transpose(-1, -2)
             if allowed is not None:
                 scores = scores.masked_fill(~allowed, -math.inf)

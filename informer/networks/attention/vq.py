@@ -43,36 +43,10 @@ from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.fast import normal, outside_graphs
 
 
-def through_codes(
-    out: Tensor, log_z: Tensor, q: Tensor, k: Tensor, v: Tensor, codes: Tensor, nearest: Tensor, *, causal: bool
-) -> Tensor:
-    """Return `out` unchanged, with a gradient for k.
-
-    Args:
-        out: rows [b h l d].
-        log_z: logarithms of their normalisers [b h l 1].
-        q: scaled queries [b h l e].
-        k: keys [b h s e].
-        v: values [b h s d].
-        codes: [h n e].
-        nearest: code of each key [b h s].
-        causal: whether row i uses only keys j <= i.
-    """
-    if fast.are_on():
-        return _Through.apply(out, log_z, q.detach(), k, v.detach(), codes, nearest, causal)
-    # Without a gradient of our own: add the gradient as a sum over pairs whose value is 0.
-    replaced = _codes_of(codes, nearest)
-
-    def added(rows: Tensor, k: Tensor, out: Tensor, log_z: Tensor, start: int) -> Tensor:
-        at = slice(start, start + rows.shape[2])
-        weights = _pairs(rows, replaced, log_z[:, :, at], start, causal=causal)
-        moved = rows @ (k - k.detach()).transpose(-1, -2) * weights
-        return moved @ v.detach() - moved.sum(dim=-1, keepdim=True) * out[:, :, at]
-
-    return out + map_rows(added, q.detach(), k, out.detach(), log_z, width=k.shape[2])
-
-
 class _Through(torch.autograd.Function):
+    """`out` [b h l d] unchanged, with a gradient for k; q includes the scale, log_z [b h l 1] are the logarithms of the
+    normalisers, codes [h n e] those of all keys and nearest [b h s] that of each."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -188,13 +162,21 @@ class VQAttention(Attention):
         codes = self.codes.to(k.dtype)
         with torch.no_grad():
             nearest = (k @ codes.transpose(-1, -2) - 0.5 * codes.square().sum(dim=-1).unsqueeze(1)).argmax(dim=-1)
-        scores = (q * scale) @ codes.transpose(-1, -2)
-        out, log_z = _rows(scores, nearest.unsqueeze(-1), F.pad(v, (0, 1), value=1.0), causal=self.spec.causal)
-        if torch.is_grad_enabled() and k.requires_grad:
-            out = through_codes(out, log_z, q * scale, k, v, codes, nearest, causal=self.spec.causal)
+        q, causal, learns = q * scale, self.spec.causal, torch.is_grad_enabled() and k.requires_grad
+        if learns and not fast.are_on():
+            replaced = k + (_codes_of(codes, nearest) - k).detach()
+            out = map_rows(self._attend, q, replaced, v, width=k.shape[2], causal=causal)
+        else:
+            v1 = F.pad(v, (0, 1), value=1.0)
+            out, log_z = _rows(q @ codes.transpose(-1, -2), nearest.unsqueeze(-1), v1, causal=causal)
+            if learns:
+                out = _Through.apply(out, log_z, q.detach(), k, v.detach(), codes, nearest, causal)
         if self.training and self.momentum < 1:
             self._move(k.detach(), nearest)
         return out.to(dtype)
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
+        return self.hide_future(q @ k.transpose(-1, -2), start).softmax(dim=-1) @ v
 
     @outside_graphs
     @torch.no_grad()

@@ -105,8 +105,8 @@ class ModelConfig:
         return self.CLOSED_FORM or self.skip is LinearSkip.ridge
 
     @property
-    def fed_rows(self) -> int:
-        """Rows of the horizon that are forecast at a time and then fed back to the network; 0: all at once."""
+    def step_rows(self) -> int:
+        """Rows of the horizon in a step of decoding, whose forecasts the next step reads; 0: all rows at once."""
         return 0
 
     @property
@@ -169,7 +169,7 @@ class InformerConfig(ModelConfig):
     )
 
     @property
-    def fed_rows(self) -> int:
+    def step_rows(self) -> int:
         """See `ModelConfig`."""
         return self.patch_len if self.decoding is Decoding.step else 0
 

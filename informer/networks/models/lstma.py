@@ -79,7 +79,7 @@ class Lstma(Network):
 
     targets: Tensor
     known: Tensor
-    teaching: Tensor
+    actual_share: Tensor
 
     def __init__(
         self, config: LstmaConfig, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()
@@ -90,7 +90,7 @@ class Lstma(Network):
         self.teacher_range = config.teacher_forcing, config.teacher_forcing_end
         for name, positions in (("targets", dims.target_positions), ("known", dims.known)):
             self.register_buffer(name, torch.tensor(list(positions), dtype=torch.long), persistent=False)
-        self.register_buffer("teaching", torch.tensor(config.teacher_forcing), persistent=False)
+        self.register_buffer("actual_share", torch.tensor(config.teacher_forcing), persistent=False)
         has_marks, marks = config.embed is not CalendarEmbed.none, (width, config.embed.value, dims.mark_sizes)
         self.enc_value = Linear(dims.enc_in, width)
         self.enc_calendar = CalendarEmbedding(*marks) if has_marks else None
@@ -107,7 +107,7 @@ class Lstma(Network):
     def begin_step(self, done: float) -> None:
         """See `Network`; sets how often the decoder reads actual values."""
         first, last = self.teacher_range
-        self.teaching.fill_(first + (last - first) * done)
+        self.actual_share.fill_(first + (last - first) * done)
 
     def attention_layers(self) -> dict[str, AttentionLayer]:
         """The only attention layer, `cross 1`, which runs once per row of the horizon."""
@@ -133,8 +133,8 @@ class Lstma(Network):
         covariates = dec_x[:, -self.pred_len :].index_select(2, self.known)
         marks = dec_mark[:, -self.pred_len :]
         if actual is not None:
-            is_taught = (torch.rand(actual.shape[:2], device=actual.device) < self.teaching)[:, :, None]
-            is_taught = is_taught & ~actual.isnan()  # missing values cannot be fed
+            reads_actual = (torch.rand(actual.shape[:2], device=actual.device) < self.actual_share)[:, :, None]
+            reads_actual = reads_actual & ~actual.isnan()  # missing values cannot be fed
         last = unmasked(enc_x, self.masked, self.masks)[:, -1:]
         previous, rows = last.index_select(2, self.targets), list[Tensor]()
         for j in range(self.pred_len):
@@ -145,7 +145,7 @@ class Lstma(Network):
             rows.append(self.head(torch.cat([self.dropout(torch.cat([s, context], dim=2)), embedded], dim=2)))
             previous = self.point(rows[-1]).to(enc_x.dtype)
             if actual is not None:
-                previous = torch.where(is_taught[:, j : j + 1], actual[:, j : j + 1].to(previous.dtype), previous)
+                previous = torch.where(reads_actual[:, j : j + 1], actual[:, j : j + 1].to(previous.dtype), previous)
         return torch.cat(rows, dim=1)
 
 

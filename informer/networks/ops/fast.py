@@ -21,14 +21,16 @@ This module is also the only one that uses private functions of torch, and those
 
 import platform
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch._compile import _disable_dynamo
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 WHOLE, CACHED, ROWS = 1 << 24, 1 << 21, 2048
 """Most elements of scores in memory at once (64 MiB in float32), elements of an array that stays in a processor's cache
@@ -105,6 +107,12 @@ def whole() -> int:
 def cached(x: Tensor) -> int:
     """Elements of an array made from x that stays in a CPU's cache between passes; a GPU takes what memory allows."""
     return _Chosen.cached if _Chosen.on and x.device.type == "cpu" else whole()
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+    """torch's `scaled_dot_product_attention`: fused, which has no second derivative, or as an expression."""
+    with nullcontext() if _Chosen.on else sdpa_kernel(SDPBackend.MATH):
+        return F.scaled_dot_product_attention(q, k, v, **options)
 
 
 def block_rows() -> int:
