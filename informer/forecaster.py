@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial, wraps
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
@@ -33,11 +32,12 @@ from informer.config.training import TrainConfig
 from informer.data.dataset import read_dataset
 from informer.data.diagnosis import series_column
 from informer.data.history import Future
-from informer.inference.model import Forecast, TrainedModel, table_of
+from informer.inference.model import Answer, TrainedModel, of_panels
 from informer.inference.rolling import first_origin, origins, roll_panel, rolling_scores, with_origins
 from informer.inference.sources import explanations
-from informer.inference.untrained import Untrained, untrained
-from informer.inference.writing import figure_of
+from informer.inference.untrained import untrained
+from informer.inference.writing import figure_of, of_series, table_of
+from informer.inference.zero import ZeroModel
 from informer.read.remote import copies
 from informer.read.series import Frame, Series, frame_of, like, path_of, table_of_file
 from informer.read.shapes import prepared
@@ -306,8 +306,8 @@ class Forecaster:
         Raises:
             InputError: the table cannot be forecast (rows, columns, numbers, timestamps, step).
         """
-        forecasts = self._forecasts_of(frame, future, horizon=horizon, intervals=intervals, dataset=dataset)
-        return keyed_like(frame, table_of(forecasts), forecasts[0].series.keys)
+        panel, paths = self._forecasts_of(frame, future, horizon=horizon, intervals=intervals, dataset=dataset)
+        return keyed_like(frame, table_of(panel, paths), panel[0].keys)
 
     @_front
     def explain(
@@ -327,8 +327,8 @@ class Forecaster:
         """
         from informer.inference.explain import tidy
 
-        forecasts = self._forecasts_of(frame, future, horizon=horizon, dataset=dataset, explained=True)
-        return keyed_like(frame, tidy(forecasts), forecasts[0].series.keys)
+        panel, paths = self._forecasts_of(frame, future, horizon=horizon, dataset=dataset, explained=True)
+        return keyed_like(frame, tidy(panel, paths), panel[0].keys)
 
     @property
     def metrics(self) -> pd.DataFrame:
@@ -371,7 +371,7 @@ class Forecaster:
             InputError: there is no origin after the rows of the fit, or before the end of the series.
         """
         if self._is_untrained:
-            return self._untrained(frame).skill(horizon, self._device)
+            return self._untrained(frame).skill(horizon)
         model, how = self.trained, PredictConfig(horizon=None if horizon is None else str(horizon), stride=stride)
         panel = self._panel(frame, ahead=model.reach(horizon))
         chosen, _ = with_origins(model, panel, how)
@@ -395,11 +395,13 @@ class Forecaster:
         Raises:
             InputError: no such series, or it cannot be forecast.
         """
-        forecasts = self._forecasts_of(frame, future, horizon=horizon, intervals=intervals)
-        chosen = [each for each in forecasts if series is None or each.series.name == series][:1]
-        if not chosen:
-            raise InputError(f"series={series}: expected one of {listed([each.series.name for each in forecasts])}")
-        return figure_of(chosen[0], title=chosen[0].series.name if len(forecasts) > 1 else "")
+        panel, paths = self._forecasts_of(frame, future, horizon=horizon, intervals=intervals)
+        names = [each.name for each in panel]
+        if series is not None and series not in names:
+            raise InputError(f"series={series}: expected one of {listed(names)}")
+        place, main = 0 if series is None else names.index(series), self._trained and self._trained.columns.main
+        title = names[place] if len(panel) > 1 else ""
+        return figure_of(panel[place], of_series(paths, place), title=title, main=main)
 
     @overload
     def predict_many(
@@ -432,17 +434,17 @@ class Forecaster:
         by_frame, are_named = by_name(frames), isinstance(frames, Mapping)
         forecasts = self._forecasts(by_frame, ahead, horizon=horizon, intervals=intervals, are_named=are_named)
         pairs = zip(by_frame.values(), forecasts, strict=True)
-        tables = [keyed_like(frame, table_of(of), of[0].series.keys) for frame, of in pairs]
+        tables = [keyed_like(frame, table_of(panel, paths), panel[0].keys) for frame, (panel, paths) in pairs]
         return dict(zip(frames, tables, strict=True)) if are_named else tables
 
     def _panel(self, frame: Frame, ahead: int | None = None) -> list[Series]:
         """The series of a table; `ahead`: see `Reader.series`."""
         return self.trained.reader.series(*named_source(frame), ahead=ahead)
 
-    def _forecasts_of(self, frame: Frame, future: Frame | None, **how: Any) -> list[Forecast]:
-        """The forecast of each series of a table; arguments as of `_forecasts`."""
-        (forecasts,) = self._forecasts({"frame": frame}, None if future is None else {"frame": future}, **how)
-        return forecasts
+    def _forecasts_of(self, frame: Frame, future: Frame | None, **how: Any) -> Answer:
+        """The forecasts of a table; arguments as of `_forecasts`."""
+        (answer,) = self._forecasts({"frame": frame}, None if future is None else {"frame": future}, **how)
+        return answer
 
     def _forecasts(
         self,
@@ -454,7 +456,7 @@ class Forecaster:
         dataset: Mapping[str, Any] | None = None,
         are_named: bool = False,
         explained: bool = False,
-    ) -> list[list[Forecast]]:
+    ) -> list[Answer]:
         """The forecasts of each table, with their sources if `explained`.
 
         Args:
@@ -470,7 +472,7 @@ class Forecaster:
                 self._untrained(frame, None if ahead is None else ahead[name], dataset, str(name))
                 for name, frame in frames.items()
             ]
-            return [each.forecast(horizon, self._device, levels=levels, explained=explained) for each in subjects]
+            return [(each.panel, each.forecast(horizon, levels=levels, explained=explained)) for each in subjects]
         written = None if dataset is None else check(node_of(InputFormat, plain_settings(dataset)))
         panels, covariates = list[list[Series]](), list[Future]()
         for name, frame in frames.items():
@@ -480,24 +482,23 @@ class Forecaster:
             panels.append(panel)
             covariates += known
         series = [each for panel in panels for each in panel]
+        futures = covariates or None
         if explained:
-            predicted = iter(explanations(self.trained, series, covariates or None, horizon=horizon))
-        else:
-            futures = covariates or None
-            predicted = iter(self.trained.forecast(series, horizon=horizon, levels=levels, futures=futures))
-        return [list(islice(predicted, len(panel))) for panel in panels]
+            return of_panels(explanations(self.trained, series, futures, horizon=horizon), panels)
+        return of_panels(self.trained.forecast(series, horizon=horizon, levels=levels, futures=futures), panels)
 
     def _untrained(
         self, frame: Frame, future: Frame | None = None, dataset: Mapping[str, Any] | None = None, name: str = "frame"
-    ) -> Untrained:
-        """What is forecast of a table without training."""
+    ) -> ZeroModel:
+        """The pretrained network for a table."""
         prefix = "dataset."
         dotted = {key.removeprefix(prefix): each for key, each in self.settings.items() if key.startswith(prefix)}
         written = {**self.settings.get("dataset", {}), **dotted, **(dataset or {})}
         config = check(node_of(DatasetConfig, plain_settings(written)))
         target, named = self.settings.get("target"), self.settings.get("future_covariates", ())
-        found = untrained(frame, config, name=name, target=target, future=future, named=named)
-        return replace(found, usual=self.settings.get("horizon"))
+        model = untrained(frame, config, name=name, target=target, future=future, named=named, device=self._device)
+        model.usual = self.settings.get("horizon")
+        return model
 
     @_front
     def backtest(
@@ -531,7 +532,7 @@ class Forecaster:
         levels = [intervals] if isinstance(intervals, int) else [*intervals]
         if self._is_untrained:
             subject = self._untrained(frame)
-            table = subject.backtest(horizon, self._device, levels=levels, stride=stride, start=start)
+            table = subject.rolling(horizon, levels=levels, stride=stride, start=start)
             return keyed_like(frame, table, subject.panel[0].keys)
         model = self.trained.scored
         if model.checkpoint.refit:

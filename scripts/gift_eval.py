@@ -28,7 +28,7 @@ import torch
 from pretrain import load
 
 from informer.inference.zero import ZeroModel
-from informer.members.zero import network_seasons
+from informer.members.zero import pretrained
 from informer.read.frequency import Frequency
 from informer.read.series import Series
 
@@ -89,13 +89,12 @@ def seasonal_naive(history: np.ndarray, season: int, horizon: int) -> np.ndarray
     return history[len(history) - season + step % season][:, None] + size[:, None] * z
 
 
-def network(model: ZeroModel, panel: list[Series], seasons: tuple[int, int], horizon: int) -> np.ndarray:
+def network(model: ZeroModel, panel: list[Series], horizon: int) -> np.ndarray:
     """Quantiles at LEVELS of each series [n h q]."""
-    found = model.forecast(panel, ["y"], seasons, horizon=horizon, levels=[20, 40, 60, 80, 95])
-    middle = np.stack([each.values[:, 0] for each in found])
-    bands = {p: np.stack([each.bands[band][:, 0] for each in found]) for p, band in BANDS.items()}
-    quantiles = np.stack([bands.get(p, middle) for p in LEVELS], axis=-1)
-    return np.where(np.isnan(quantiles), middle[:, :, None], quantiles)  # a constant has no intervals
+    found = model.forecast(horizon, levels=[20, 40, 60, 80, 95], panel=panel)
+    bands = {p: found.bands[band] for p, band in BANDS.items()}
+    quantiles = np.stack([bands.get(p, found.mean) for p in LEVELS], axis=-1)
+    return np.where(np.isnan(quantiles), found.mean[:, :, None], quantiles)  # a constant has no intervals
 
 
 def metrics(quantiles: np.ndarray, actual: np.ndarray, unit: np.ndarray) -> dict[str, float]:
@@ -124,16 +123,15 @@ def metrics(quantiles: np.ndarray, actual: np.ndarray, unit: np.ndarray) -> dict
     }
 
 
-def score(name: str, panel: list[Series], part: str, model: ZeroModel) -> dict[str, dict[str, float]]:
+def score(name: str, panel: list[Series], part: str) -> dict[str, dict[str, float]]:
     """Errors of the network and of the seasonal naive forecast."""
     horizon, left_out = windows(name, panel, part)
     season = STEPS[name.split("/")[1]][1]
-    known = [series.part(slice(-left_out[0])) for series in panel]
-    seasons = network_seasons(known, ["y"], model.member.network.version.history)
+    model = ZeroModel([series.part(slice(-left_out[0])) for series in panel], ["y"])
     own, naive, actual, unit = list[np.ndarray](), list[np.ndarray](), list[np.ndarray](), list[float]()
     for end in left_out:
         past = [series.part(slice(len(series) - end)) for series in panel]
-        own.append(network(model, past, seasons, horizon))
+        own.append(network(model, past, horizon))
         for series, before in zip(panel, past, strict=True):
             history = before.values[:, 0]
             naive.append(seasonal_naive(history, season, horizon))
@@ -152,16 +150,16 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("runs/gift_eval"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    model = ZeroModel()
+    member = pretrained("auto")  # the one of each ZeroModel
     if options.weights:
-        network = load(options.weights)[0].eval().to(model.member.device)
-        model.member.network, model.member.version = network, str(options.weights)
+        network = load(options.weights)[0].eval().to(member.device)
+        member.network, member.version = network, str(options.weights)
     options.output.mkdir(parents=True, exist_ok=True)
     every = list(panels(options.data))
     for part in options.parts:
         rows, relative = list[dict[str, object]](), dict[str, tuple[float, float]]()
         for name, panel in every:
-            found = score(name, panel, part, model)
+            found = score(name, panel, part)
             keys = "MASE[0.5]", "mean_weighted_sum_quantile_loss"
             naive = [found["seasonal_naive"][key] for key in keys]
             if part == "test" and not np.allclose(naive, PUBLISHED[name], rtol=5e-4):
@@ -170,11 +168,13 @@ def main() -> None:
             relative[name] = own[keys[0]] / naive[0], own[keys[1]] / naive[1]
             about = ("Energy", 7) if name.startswith("ett1") else ("Econ/Fin", 1)
             named = {f"eval_metrics/{key}": value for key, value in own.items()}
-            rows.append({"dataset": name, "model": model.name, **named, "domain": about[0], "num_variates": about[1]})
+            rows.append(
+                {"dataset": name, "model": member.version, **named, "domain": about[0], "num_variates": about[1]}
+            )
         pd.DataFrame(rows).to_csv(options.output / f"{part}_results.csv", index=False)
         table = pd.DataFrame.from_dict(relative, orient="index", columns=["MASE", "WQL"])
         table.loc["geometric mean"] = np.exp(np.log(table).mean())
-        print(f"{part}: {model.name}, relative to the seasonal naive\n{table.round(3).to_string()}\n", flush=True)
+        print(f"{part}: {member.version}, relative to the seasonal naive\n{table.round(3).to_string()}\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from informer.config.data import ScalerKind
 from informer.data.diagnosis import _of_column
 from informer.data.scaler import Scaler
 from informer.data.seasonality import find_seasons
-from informer.inference.model import decimals_for, rounded
+from informer.inference.writing import decimals_for, rounded
 
 NOISE = np.random.default_rng(5).normal(size=(400, 9))
 SPREADS = [1e-3, 1.0, 1e12, 1e-9, 1e-307, 1e-14, 1.0, 1e28, 1e-3]

@@ -239,7 +239,7 @@ def leaderboard(settings: commands.LeaderboardConfig) -> Answer:
 
     console = main_console()
     with shown(console):
-        subject = untrained(path, settings.dataset, target=settings.target)
+        subject = untrained(path, settings.dataset, target=settings.target, device=settings.device)
         longest = max(subject.panel, key=len)
         usual = usual_horizon(len(longest), longest.frequency.season, UNTRAINED_SHARE)
         found = leaderboard(subject, settings.models, subject.steps(settings.horizon or usual), device=settings.device)

@@ -309,11 +309,10 @@ def with_columns_ahead(settings: ForecastConfig, candidates: Sequence[str], seri
     return replace(settings, future_covariates=ahead)
 
 
-def values_ahead(
+def notes_ahead(
     panel: Sequence[Series], futures: Sequence[Future], settings: ForecastConfig, config: DatasetConfig, horizon: int
-) -> tuple[list[np.ndarray], list[str]]:
-    """Values of the columns known ahead in the rows to forecast of each series, and notes on those that are far outside
-    the history of all series.
+) -> list[str]:
+    """Notes on values known ahead, in the rows to forecast, that are far outside the history of all series.
 
     Raises:
         InputError: the columns do not reach to the end of the horizon.
@@ -323,7 +322,7 @@ def values_ahead(
         ahead.append(future.at(future_index(series, rows_ahead(series, settings, horizon)), names))
     numeric = without(names, config.categorical)
     history = np.concatenate([column_values(series, numeric) for series in panel])
-    return ahead, far_ahead(numeric, history, np.concatenate(ahead)[:, [*map(names.index, numeric)]])
+    return far_ahead(numeric, history, np.concatenate(ahead)[:, [*map(names.index, numeric)]])
 
 
 def futures_ahead(subject: Survey, panel: Sequence[Series], settings: ForecastConfig) -> list[Future]:

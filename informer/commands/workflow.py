@@ -31,10 +31,10 @@ from informer.commands.plan import (
     find_subjects,
     futures_ahead,
     left_out,
+    notes_ahead,
     plan,
     rows_and_horizon,
     targets_of,
-    values_ahead,
     with_columns_ahead,
     with_future,
 )
@@ -50,19 +50,19 @@ from informer.data.seasonality import WEAKEST
 from informer.inference.ahead import EFFECTS, NETWORK, Known
 from informer.inference.job import predict
 from informer.inference.journal import ERROR
-from informer.inference.model import Forecast, TrainedModel, interval_notes, log_forecasts
+from informer.inference.model import Answer, TrainedModel, interval_notes
 from informer.inference.totals import Totals, held_out, held_out_untrained, powers, totals, units_of
-from informer.inference.untrained import rows_known
 from informer.inference.writing import LONG_FILE, Writer, to_long
-from informer.inference.zero import ZeroModel
-from informer.members.zero import network_seasons
+from informer.inference.zero import ZeroModel, rows_known
 from informer.networks.ops.zero_inputs import HISTORY
 from informer.read.frequency import adjective, lasting
-from informer.read.series import column_values
+from informer.read.series import Series, column_values
 from informer.read.table import name_of, without
 from informer.report.forecasts import add_totals, untrained_content
 from informer.report.page import to_html
 from informer.report.run import add_scores
+from informer.scoring import forecast_log
+from informer.scoring.forecasts import Forecasts, in_zone, joined
 from informer.scoring.intervals import NOTHING_LEARNED, Calibration, saved_calibration, validation_rows
 from informer.scoring.scores import Scores
 from informer.scoring.tables import shown
@@ -244,7 +244,7 @@ def _forecast_trained(
         open_series, closed = without_ended(subject.panel, dataset.ended)
         notes.append(closed)
         if futures := futures_ahead(subject, open_series, settings):
-            notes += values_ahead(open_series, futures, settings, dataset, horizon)[1]
+            notes += notes_ahead(open_series, futures, settings, dataset, horizon)
     quiet = Console(quiet=True)
     with _explained_how_to_continue(folder, subject, settings, console):
         if settings.overwrite:
@@ -267,12 +267,13 @@ def _forecast_trained(
             device=settings.device,
             plots=settings.plots,
         )
-        forecasts = list[Forecast]()
-        failed = [row for row in predict(job, quiet, forecasts, forecasting) if row.status == ERROR]
-        if not forecasts:
+        answers = list[Answer]()
+        failed = [row for row in predict(job, quiet, answers, forecasting) if row.status == ERROR]
+        if not answers:
             raise ReportError([line for row in failed for line in row.message.splitlines()])
         notes += [f"not forecast: {row.file}: {row.summed_up}" for row in failed]
-        sums = _sums_of_run(saved, forecasts, settings, dataset, subject.path) if settings.sums else None
+        panel, forecasts = [each for of, _ in answers for each in of], joined(paths for _, paths in answers)
+        sums = _sums_of_run(saved, panel, forecasts, settings, dataset, subject.path) if settings.sums else None
         if sums is not None:
             sums.save(run)
         progress.report("writing the report")
@@ -314,7 +315,7 @@ def _summary(
     notes: Sequence[str],
     model: str,
     quality: Mapping[str, str],
-    forecasts: Sequence[Forecast],
+    forecasts: Forecasts,
     written: Sequence[Path],
     sums: Totals | None,
     repeat: str,
@@ -326,8 +327,8 @@ def _summary(
     frequency, where, what = subject.panel[0].frequency, folder.path / FORECASTS, f"{len(written)} files, "
     if len(written) == 1:
         where, what = written[0], ""
-    longest = lasting(max(len(forecast.values) for forecast in forecasts), frequency)
-    last = frequency.text(max(forecast.timestamps[-1] for forecast in forecasts))
+    longest = lasting(forecasts.mean.shape[1], frequency)
+    last = frequency.text(in_zone(forecasts.times[forecasts.are_steps], forecasts.zone).max())
     seconds = int(time.monotonic() - began)
     summary = {
         "Data": "; ".join(filter(None, notes)) or "no problems",
@@ -351,7 +352,7 @@ def _forecast_untrained(
     columns, dataset = targets_of(subject.panel[0], settings), subject.dataset
     panel = [replace(series, series_col=dataset.series_col) for series in subject.panel]
     open_series, closed = without_ended(panel, dataset.ended) if subject.n_files == 1 else (panel, "")
-    seasons, known, ahead, far = network_seasons(panel, columns), None, list[np.ndarray](), list[str]()
+    known, far = None, list[str]()
     if futures := futures_ahead(subject, open_series, settings):
         if settings.ahead is None and (rows := rows_known(open_series, futures)):  # without rows `Future.at` says so
             settings = replace(settings, horizon=str(rows))
@@ -360,23 +361,22 @@ def _forecast_untrained(
         known = Known(names, categorical, tuple(dataset.holidays))
     _, horizon = rows_and_horizon(subject, settings)
     if futures:
-        ahead, far = values_ahead(open_series, futures, settings, dataset, horizon)
-    model = ZeroModel(settings.device, known)
-    season = ", ".join(lasting(season, panel[0].frequency) for season in seasons if season > 1) or "none"
+        far = notes_ahead(open_series, futures, settings, dataset, horizon)
+    model = ZeroModel(panel, columns, device=settings.device, known=known, futures=futures)
+    season = ", ".join(lasting(season, panel[0].frequency) for season in model.seasons if season > 1) or "none"
     _announce(subject, settings, season, console, title)
-    evaluation = model.evaluate(panel, columns, seasons, horizon=horizon, levels=settings.intervals)
-    forecasts = model.forecast(
-        open_series, columns, seasons, horizon=settings.ahead or horizon, levels=settings.intervals, ahead=ahead
-    )
+    evaluation = model.evaluate(horizon, levels=settings.intervals)
+    forecasts = model.forecast(settings.ahead or horizon, levels=settings.intervals, panel=open_series)
     if settings.overwrite:
         folder.clear([Path(subject.path)])
-    written = _write_zero(subject, forecasts, folder.path / FORECASTS, plots=settings.plots)
+    written = _write_zero(subject, open_series, forecasts, folder.path / FORECASTS, plots=settings.plots)
     if settings.log is not None:
-        log_forecasts(settings.log, forecasts, model=model.name, of_one_file=subject.n_files == 1)
+        is_unnamed = subject.n_files == len(open_series) == 1 and not open_series[0].keys
+        forecast_log.append(Path(settings.log), [forecasts], model=model.name, is_unnamed=is_unnamed)
     sums = None
     if settings.sums:
-        held = held_out_untrained(model, open_series, columns, seasons, horizon=horizon)
-        sums = totals(forecasts, settings, [held], dataset, subject.path)
+        held = held_out_untrained(model, open_series, horizon=horizon)
+        sums = totals(open_series, forecasts, settings, [held], dataset, subject.path)
         sums.save(folder.path)
     what = f"{model.member.version}, which reads up to the last {HISTORY:,} rows and was trained on generated series"
     if model.kind != NETWORK:
@@ -390,7 +390,11 @@ def _forecast_untrained(
         quality["Columns"] = model.gain
     notes, repeat = [*left_out(subject, columns), closed, *far], repeat_command(subject, settings, horizon, dataset)
     content = untrained_content(
-        forecasts, quality["Quality"], title=subject.name, subtitle=what, command=repeat, model=model.name
+        *(open_series, forecasts, quality["Quality"]),
+        title=subject.name,
+        subtitle=what,
+        command=repeat,
+        model=model.name,
     )
     content.problems = [*filter(None, [*notes, model.gain]), *subject.log]
     if evaluation is None:
@@ -420,7 +424,8 @@ def _forecast_untrained(
 
 def _sums_of_run(
     saved: checkpoint.Checkpoint,
-    forecasts: Sequence[Forecast],
+    panel: Sequence[Series],
+    forecasts: Forecasts,
     settings: ForecastConfig,
     dataset: DatasetConfig,
     path: str,
@@ -431,27 +436,27 @@ def _sums_of_run(
 
     model = TrainedModel(saved, device=settings.device, warns=False)
     data = trained_data(saved, model.device, dataset=EvalDataset(path=path))
-    names = [forecast.series.name for forecast in forecasts]
+    names = [series.name for series in panel]
     before_test = held_out_fits(model.model, from_plain(saved.config), data)
     held = [held_out(model, data, fits, names) for fits in (before_test, [(model.model, data.test)])]
     positions, units = model.columns.positions(model.columns.targets), []
-    for forecast in forecasts:  # after the last rows of its series
-        rows = column_values(forecast.series, model.columns.inputs)[-model.sizes.seq_len :]
-        history = model.scaler.of(forecast.series.name, rows).transform(rows)[None, :, positions]
+    for series in panel:  # after its last rows
+        rows = column_values(series, model.columns.inputs)[-model.sizes.seq_len :]
+        history = model.scaler.of(series.name, rows).transform(rows)[None, :, positions]
         units.append(units_of(model, torch.from_numpy(history))[0])
     return totals(
-        forecasts, settings, held, dataset, path, units=np.stack(units), power=powers(model, data, names),
-        non_negative=model.model.non_negative,
+        panel, forecasts, settings, held, dataset, path, units=np.stack(units), power=powers(model, data, names),
+        non_negative=model.model.non_negative, main=model.columns.main,
     )  # fmt: skip
 
 
-def _write_zero(subject: Survey, forecasts: Sequence[Forecast], folder: Path, *, plots: bool) -> Path:
+def _write_zero(subject: Survey, panel: Sequence[Series], forecasts: Forecasts, folder: Path, *, plots: bool) -> Path:
     """A file with the name and format of the input, or one long table for several files."""
     digits = PredictConfig().digits
     if subject.n_files == 1:
         writer = Writer(folder=folder, format=Format.csv, plots=plots, digits=digits)
-        return folder / writer.write(name_of(Path(subject.path)), forecasts)
-    table = to_long({forecast.series.name: forecast for forecast in forecasts}, digits)
+        return folder / writer.write(name_of(Path(subject.path)), panel, forecasts)
+    table = to_long(panel, forecasts, [series.name for series in panel], digits)
     write_atomic(folder / LONG_FILE, table)
     return folder / LONG_FILE
 

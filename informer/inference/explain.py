@@ -35,14 +35,18 @@ from informer.data.history import Future
 from informer.data.recorded import Recorded, find_again
 from informer.data.windows import Batch, Windows
 from informer.inference.job import name_sources
-from informer.inference.model import Forecast, TrainedModel, decimals_for, key_columns, rounded
+from informer.inference.model import Answer, TrainedModel
 from informer.inference.rescore import trained_data
 from informer.inference.sources import SOURCES, explanations, place_of
-from informer.inference.untrained import Untrained, untrained
+from informer.inference.untrained import untrained
+from informer.inference.writing import by_time, decimals_for, key_columns, rounded
+from informer.inference.zero import ZeroModel
 from informer.members.network import ForecastModel, model_forecast
 from informer.read.files import find_files, list_files
 from informer.read.series import Series
 from informer.read.table import name_of
+from informer.read.times import check_zones
+from informer.scoring.forecasts import Forecasts, Matrix, in_zone
 
 EXPLANATION, ZERO = "explanation.csv", "zero"
 IF, BEFORE, DIFFERENCE = "value_if", "value_before", "difference"
@@ -108,42 +112,53 @@ def changed(futures: Sequence[Future], changes: Mapping[str, Change]) -> list[Fu
     return [ChangedFuture(each.table, each.time_col, each.timestamps, changes=changes) for each in futures]
 
 
-def tidy(explained: Sequence[Forecast], then: Sequence[Forecast | None] | None = None, name: str = IF) -> pd.DataFrame:
+def aligned(other: Forecasts, to: Forecasts) -> Forecasts:
+    """Forecasts of the same series and columns at the times of others; NaN where there are none."""
+    of = {key: row for row, key in enumerate(zip(other.keys["series"], other.keys["column"], strict=True))}
+    rows, at = np.zeros(len(to), dtype=int), np.full(to.mean.shape, -1)
+    for path, key in enumerate(zip(to.keys["series"], to.keys["column"], strict=True)):
+        if key in of:
+            row = rows[path] = of[key]
+            at[path] = pd.Index(other.times[row][other.are_steps[row]]).get_indexer(pd.Index(to.times[path]))
+
+    def taken(values: Matrix) -> Matrix:
+        return np.where(at < 0, np.nan, np.take_along_axis(values[rows], at.clip(0), axis=1))
+
+    return replace(
+        to, mean=taken(other.mean), bands={}, sources={name: taken(each) for name, each in other.sources.items()}
+    )
+
+
+def tidy(panel: Sequence[Series], explained: Forecasts, then: Forecasts | None = None, name: str = IF) -> pd.DataFrame:
     """A row per series, time, column and source with its value, without sources that are zero everywhere,
     except covariates.
 
     Args:
-        then: the other forecast of each series, if any, for the column `name` and the difference; only times that both
-            forecasts have are written.
+        panel: the series of the forecasts.
+        then: other forecasts at the same times, if any, for the column `name` and the difference; steps that only one
+            of them has are left out.
     """
-    pairs = [(each, other) for each, other in zip(explained, then or explained, strict=True) if other is not None]
-    both = [each for pair in pairs for each in pair]
-    found = {name for each in both for name, part in each.sources.items() if name not in SOURCES[1:] or part.any()}
-    names = sorted(dict.fromkeys(name for each in both for name in each.sources if name in found), key=place_of)
-    frames = []
-    for each, other in pairs:
-        times = each.timestamps.intersection(other.timestamps)
-        keys, time = key_columns(each.series, ("step", "column", "source", "value", IF, BEFORE, DIFFERENCE))
-        h, n, k = len(times), len(each.targets), len(names)
-        steps = each.timestamps.get_indexer(times)
-        rows = {
-            **{name: np.repeat(cell, n * h * k) for name, cell in keys.items()},
-            time: np.tile(np.repeat(list(map(str, times)), k), n),
-            "step": np.tile(np.repeat(1 + steps, k), n),
-            "column": np.repeat(each.targets, h * k),
-            "source": np.tile(names, n * h),
-            "value": _column(each, names, steps),
-        }
-        if then is not None:
-            rows[name] = _column(other, names, other.timestamps.get_indexer(times))
-            rows[DIFFERENCE] = (rows[name] - rows["value"]) * (1 if name == IF else -1)
-        frames.append(pd.DataFrame(rows))
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    both = [explained] if then is None else [explained, then]
+    sources = [(source, np.nan_to_num(each).any()) for of in both for source, each in of.sources.items()]
+    names = sorted(dict.fromkeys(each for each, is_any in sources if is_any or each not in SOURCES[1:]), key=place_of)
+    paths, steps = np.nonzero(np.all([each.are_steps for each in both], axis=0))
+    used = ("step", "column", "source", "value", IF, BEFORE, DIFFERENCE)
+    keys = pd.DataFrame([key_columns(each, used)[0] for each in panel]).iloc[paths // len(explained.columns)]
+    times = by_time(in_zone(explained.times[paths, steps], explained.zone), lambda each: list(map(str, each)))
+    table = keys.assign(
+        **{key_columns(panel[0], used)[1]: times}, step=1 + steps, column=explained.keys["column"].to_numpy()[paths]
+    )
+    table = table.iloc[np.repeat(np.arange(len(table)), len(names))].assign(source=names * len(table))
 
+    def values(of: Forecasts) -> Float64[np.ndarray, " r"]:
+        nothing = np.zeros_like(of.mean)
+        return np.stack([of.sources.get(each, nothing)[paths, steps] for each in names], axis=-1).ravel()
 
-def _column(explained: Forecast, names: Sequence[str], steps: Int[np.ndarray, " h"]) -> Float64[np.ndarray, " nhk"]:
-    nothing = np.zeros_like(explained.values)
-    return np.stack([explained.sources.get(name, nothing)[steps].T for name in names], axis=-1).ravel()
+    table = table.assign(value=values(explained))
+    if then is not None:
+        table = table.assign(**{name: values(then)})
+        table[DIFFERENCE] = (table[name] - table["value"]) * (1 if name == IF else -1)
+    return table.reset_index(drop=True)
 
 
 def _means(table: pd.DataFrame, other: str | None) -> dict[str, pd.DataFrame]:
@@ -164,13 +179,13 @@ def _means(table: pd.DataFrame, other: str | None) -> dict[str, pd.DataFrame]:
 HEADS = {"value": "forecast", IF: "changed", BEFORE: "before", "min": "lowest", "max": "highest"}
 
 
-def _untrained(settings: ExplainConfig, location: str | None, future: str | None) -> Untrained:
-    """What the pretrained network forecasts of a file."""
+def _untrained(settings: ExplainConfig, location: str | None, future: str | None) -> ZeroModel:
+    """The pretrained network for a file."""
     if location is None:
         raise InputError("input: expected a file to forecast, since the pretrained network has no data of training")
     config, path = settings.dataset.applied_to(DatasetConfig()), expanded(location)
     ahead = None if future is None else expanded(future)
-    return untrained(path, config, name=name_of(path), target=settings.target, future=ahead)
+    return untrained(path, config, name=name_of(path), target=settings.target, future=ahead, device=settings.device)
 
 
 def _files(saved: Checkpoint, location: str | None) -> list[Path]:
@@ -190,17 +205,19 @@ def _forecasts(
     location: str | None,
     future: str | None,
     changes: Mapping[str, Change] | None = None,
-) -> Sequence[Forecast]:
+) -> Answer:
     """The forecasts of some files with their sources; of one file by the pretrained network if `model` is None."""
     if model is None:
         subject = _untrained(settings, location, future)
-        subject = replace(subject, futures=changed(subject.futures, changes or {}))
-        return subject.forecast(settings.horizon, settings.device, explained=True)
+        subject.futures = changed(subject.futures, changes or {})
+        return subject.panel, subject.forecast(settings.horizon, explained=True)
     series, futures = list[Series](), list[Future]()
     for path, name, ahead_in in name_sources(_files(model.checkpoint, location), future):
         panel, ahead = model.reader.read(path, name, settings.dataset, future=ahead_in, future_name=name)
         series, futures = [*series, *panel], [*futures, *ahead]
-    return explanations(model, series, changed(futures, changes or {}) or None, horizon=settings.horizon)
+    for each in series:
+        check_zones(each.name, each.timestamps.tz, series[0].timestamps.tz, series[0].name)
+    return series, explanations(model, series, changed(futures, changes or {}) or None, horizon=settings.horizon)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,14 +225,15 @@ class Explained:
     """What a call of `explain` has found.
 
     Args:
-        first: the forecasts.
-        then, other: the other forecast of each series, and its column in the table, IF or BEFORE.
+        panel, first: the series, and their forecasts.
+        then, other: the other forecasts at the same times, and their column in the table, IF or BEFORE.
         output: folder of the results.
         means: see the table that is printed, by series and column.
     """
 
-    first: Sequence[Forecast]
-    then: Sequence[Forecast | None] | None
+    panel: Sequence[Series]
+    first: Forecasts
+    then: Forecasts | None
     other: str | None
     output: Path
     means: Mapping[str, pd.DataFrame]
@@ -243,19 +261,17 @@ def explain(settings: ExplainConfig, console: Console) -> Explained:
         written, overwrite = [output / EXPLANATION, output / PAGE], settings.overwrite or not settings.output
         held.enter_context(only_output(output, written, inputs=inputs, overwrite=overwrite))
         forecasts = partial(_forecasts, settings, model)
-        first, other = forecasts(settings.input, settings.future), None
-        then: list[Forecast | None] | None = None
+        (panel, first), then, other = forecasts(settings.input, settings.future), None, None
         if settings.what_if or changes:
             if not known:
                 raise InputError("what_if: the model reads no column ahead; leave it out")
-            other, then = IF, [*forecasts(settings.input, settings.what_if or settings.future, changes)]
+            other, (_, then) = IF, forecasts(settings.input, settings.what_if or settings.future, changes)
         elif settings.against:
-            before = forecasts(settings.against, settings.future)
-            found = {each.series.name: each for each in before}
-            if len(before) == len(first) == 1:  # its name is that of its file
-                found = {first[0].series.name: before[0]}
-            other, then = BEFORE, [found.get(each.series.name) for each in first]
-        table = tidy(first, then, other or IF)
+            other, (_, before) = BEFORE, forecasts(settings.against, settings.future)
+            if len(before) == len(first) == len(first.columns):  # the name of its only series is that of its file
+                before = replace(before, keys=before.keys.assign(series=first.keys["series"]))
+            then = aligned(before, first)
+        table = tidy(panel, first, then, other or IF)
         if table.empty:
             raise InputError(f"against={settings.against}: expected forecasts of the same series and times, found none")
         write_atomic(output / EXPLANATION, table.to_csv(index=False, float_format="%.12g"))
@@ -272,7 +288,7 @@ def explain(settings: ExplainConfig, console: Console) -> Explained:
     if other == IF and not table[DIFFERENCE].any():
         say(console, f"{listed(known)}: unchanged, or without an effect in this model")
     say(console, f"explanation: {output / EXPLANATION}")
-    return Explained(first=first, then=then, other=other, output=output, means=means)
+    return Explained(panel=panel, first=first, then=then, other=other, output=output, means=means)
 
 
 IMPORTANCE = "importance.csv"

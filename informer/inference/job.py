@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatch
 from glob import has_magic
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -30,10 +30,12 @@ from informer.data.history import Future, check_futures
 from informer.data.panel import series_names
 from informer.inference import ray_engine
 from informer.inference.journal import ERROR, JOURNAL, Journal, Row
-from informer.inference.model import Forecast, TrainedModel, log_forecasts
+from informer.inference.model import Answer, TrainedModel, of_panels
 from informer.inference.writing import LONG_FILE, Writer, long_table, metrics_of, rolled_of, to_long
 from informer.read.files import file_sha256, is_partitioned, list_files
 from informer.read.series import Series
+from informer.scoring import forecast_log
+from informer.scoring.forecasts import joined
 
 
 class InputFile(NamedTuple):
@@ -106,18 +108,18 @@ class Job:
         settings: horizon, levels, batch size, mode, and the format of the files, if different from the training data.
         writer: writes the forecasts.
         has_many_inputs: whether the input is a folder or pattern.
-        kept: a list to which the forecasts are added, with the local engine.
+        kept: a list to which the series of each file and their forecasts are added, with the local engine.
     """
 
     checkpoint: Path
     settings: PredictConfig
     writer: Writer
     has_many_inputs: bool
-    kept: list[Forecast] | None = None
+    kept: list[Answer] | None = None
 
     @classmethod
     def of(
-        cls, settings: PredictConfig, sources: Sequence[InputFile], *, many: bool, kept: list[Forecast] | None = None
+        cls, settings: PredictConfig, sources: Sequence[InputFile], *, many: bool, kept: list[Answer] | None = None
     ) -> "Job":
         """The job of a command, for these files."""
         plotted = tuple(dict.fromkeys(settings.plot_series))
@@ -256,21 +258,26 @@ def forecast_files(model: TrainedModel, job: Job, sources: Sequence[InputFile]) 
             for series, future in zip(panel, ahead, strict=False):
                 model.check_future(series, future, settings.ahead)
             histories[source] = panel, ahead
-    written, done = dict[str, Forecast](), list[Forecast]()
-    for source, forecasts in _forecasts(model, job, histories, rows).items():
+    done = dict[InputFile, Answer]()
+    for source, answer in _forecasts(model, job, histories, rows).items():
         with _noting(job, rows, source):
-            rows[source] = replace(rows[source], output=job.writer.write(source.name, forecasts))
-            done += forecasts
-            written |= {job.name_in_long(source, forecast.series): forecast for forecast in forecasts}
+            output = job.writer.write(source.name, *answer, main=model.columns.main)
+            rows[source], done[source] = replace(rows[source], output=output), answer
     if job.kept is not None:
-        job.kept.extend(done)
+        job.kept.extend(done.values())
     if settings.log is not None:
-        log_forecasts(settings.log, done, model=model.checkpoint.sha256[:12], of_one_file=not job.has_many_inputs)
+        is_unnamed = not job.has_many_inputs and all(not panel[0].keys for panel, _ in done.values())
+        parts = [paths for _, paths in done.values()]
+        forecast_log.append(Path(settings.log), parts, model=model.checkpoint.sha256[:12], is_unnamed=is_unnamed)
     if settings.format is not Format.long:
         return list(rows.values()), ""
     # a date or a month is as many rows as the end of a series says, so other chunks may be rolled
-    varies = settings.ahead is not None and not settings.ahead.isdigit()
-    return list(rows.values()), to_long(written, job.writer.digits, marks_rolled=varies)
+    varies, long = settings.ahead is not None and not settings.ahead.isdigit(), ""
+    for source, answer in done.items():
+        names = [job.name_in_long(source, series) for series in answer[0]]
+        table = to_long(*answer, names, job.writer.digits, marks_rolled=varies)
+        long += table.partition("\n")[2] if long else table
+    return list(rows.values()), long
 
 
 @contextmanager
@@ -298,33 +305,28 @@ def _forecasts(
     job: Job,
     histories: Mapping[InputFile, tuple[list[Series], list[Future]]],
     rows: dict[InputFile, Row],
-) -> dict[InputFile, list[Forecast]]:
+) -> dict[InputFile, Answer]:
     """Forecasts of all files together; if that fails, file by file, since one may be the cause. Same numbers: batches
     have a fixed size, so that no result depends on the number of other series."""
 
-    def of(files: Iterable[InputFile]) -> dict[InputFile, list[Forecast]]:
-        series = [each for file in files for each in histories[file][0]]
-        ahead = [each for file in files for each in histories[file][1]]
+    def of(files: Iterable[InputFile]) -> dict[InputFile, Answer]:
+        panels = {file: histories[file][0] for file in files}
+        series = [each for panel in panels.values() for each in panel]
+        ahead = [each for file in panels for each in histories[file][1]]
         at_once = job.settings.batch_size if job.has_many_inputs or len(series) > 1 else 1
-        batches = [slice(first, first + at_once) for first in range(0, len(series), at_once)]
         horizon, levels = job.settings.ahead, job.settings.intervals
-        done = iter(
-            [
-                forecast
-                for batch in batches
-                for forecast in model.forecast(
-                    series[batch], horizon=horizon, levels=levels, futures=ahead[batch] or None, pad_to=at_once
-                )
-            ]
+        paths = joined(
+            model.forecast(series[batch], horizon=horizon, levels=levels, futures=ahead[batch] or None, pad_to=at_once)
+            for batch in (slice(first, first + at_once) for first in range(0, len(series), at_once))
         )
-        return {file: list(islice(done, len(histories[file][0]))) for file in files}
+        return dict(zip(panels, of_panels(paths, [*panels.values()]), strict=True))
 
     try:
-        return of(list(histories))
+        return of(histories) if histories else {}
     except Exception:
         if not job.has_many_inputs:
             raise
-    by_file: dict[InputFile, list[Forecast]] = {}
+    by_file: dict[InputFile, Answer] = {}
     for source in histories:
         with _noting(job, rows, source):
             by_file |= of([source])
@@ -350,7 +352,7 @@ MOST = 3
 def predict(
     settings: PredictConfig,
     console: Console,
-    kept: list[Forecast] | None = None,
+    kept: list[Answer] | None = None,
     saved: checkpoint.Checkpoint | None = None,
 ) -> list[Row]:
     """Forecast one file or many.

@@ -1,21 +1,16 @@
-"""Forecasts of new series by a trained model, with timestamps and in data units.
-
-A forecast of one series as a table: timestamps, targets, intervals and quantiles.
-"""
+"""Forecasts of new series by a trained model, with timestamps and in data units."""
 
 import logging
-import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import final
 
 import numpy as np
-import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Float64
+from jaxtyping import Float
 from torch import Tensor
 
 from informer import checkpoint as checkpoints
@@ -24,12 +19,10 @@ from informer.base.runtime import pick_device
 from informer.checkpoint.restore import restore_model
 from informer.config.data import date_problems
 from informer.data.history import Future, future_index, windows_ahead
-from informer.data.scaler import standard_deviation
 from informer.data.windows import Batch
 from informer.inference.reader import Reader
 from informer.read.frequency import Frequency
 from informer.read.series import Series
-from informer.scoring import forecast_log
 from informer.scoring.backtest import Member, backtest
 from informer.scoring.forecasts import Forecasts, joined
 from informer.scoring.intervals import (
@@ -43,150 +36,8 @@ from informer.scoring.scores import too_narrow
 log = logging.getLogger(__name__)
 
 
-SERIES, TIME = "series", "timestamp"
-"""Default column names of tables with one row per value, if the input has no such column."""
-ROLLED = "rolled"
-"""Column that marks recursively forecast rows; only in forecasts with such rows."""
-
-
-def key_columns(series: Series, used: Collection[str]) -> tuple[dict[str, str], str]:
-    """Columns that name the series with its cells in them, and the time column, in a table with one row per value:
-    those of the input if possible.
-
-    Args:
-        series: a series of the input.
-        used: the table's other columns; a name of the input that is one of them is not used.
-    """
-    time = series.time_col if series.time_col and series.time_col not in used else TIME
-    if series.keys and not set(series.keys) & {*used, time}:
-        return series.keys, time
-    return {next(name for name in (SERIES, "unique_id") if name not in (*used, time)): series.name}, time
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
-    """Forecast of a series, in data units.
-
-    Args:
-        series: the history.
-        targets: names of the n columns.
-        values: one row per step of the horizon.
-        pred_len: rows of the model's direct output; later rows are forecast recursively.
-        offset: steps between the end of the series and the first row.
-        bands: ends of intervals (lo80, hi80) and quantiles (q10) by column suffix; NaN where there are none.
-        main: the target that plots show; None: the last one.
-        sources: of an explained forecast, what adds up to `values`, by name.
-    """
-
-    series: Series
-    targets: tuple[str, ...]
-    values: Float64[np.ndarray, "h n"]
-    pred_len: int
-    offset: int = 0
-    bands: Mapping[str, Float64[np.ndarray, "h n"]] = field(default_factory=dict)
-    main: str | None = None
-    sources: Mapping[str, Float64[np.ndarray, "h n"]] = field(default_factory=dict)
-
-    @property
-    def timestamps(self) -> pd.DatetimeIndex:
-        """Timestamps of the rows."""
-        return future_index(self.series, self.offset + len(self.values))[self.offset :]
-
-    @property
-    def is_rolled(self) -> bool:
-        """Whether some rows are forecast recursively."""
-        return len(self.values) > self.pred_len
-
-    @property
-    def rolled(self) -> Bool[np.ndarray, " h"]:
-        """Which rows are forecast recursively."""
-        return np.arange(len(self.values)) >= self.pred_len
-
-    @property
-    def keys(self) -> list[str]:
-        """Names of the columns that identify a row: the series if the file has several, and the time."""
-        return [*self.series.keys, self.series.time_col]
-
-    def check_finite(self) -> None:
-        """Raise an InputError if a forecast is not finite, or a band is infinite."""
-        if not np.isfinite(self.values).all() or any(np.isinf(ends).any() for ends in self.bands.values()):
-            raise InputError(
-                f"{self.series.name}: the forecast is not finite; look for extreme values in its last rows"
-            )
-
-    def columns(self, *, marks_rolled: bool) -> dict[str, np.ndarray]:
-        """Every column except `keys`, by name, in order.
-
-        Args:
-            marks_rolled: with the column `rolled`, which all forecasts of a table have if one `is_rolled`.
-
-        Raises:
-            InputError: two columns with the same name, or a forecast that is not finite.
-        """
-        self.check_finite()
-        columns = dict(zip(self.targets, self.values.T, strict=True))
-        more = {
-            f"{target}_{suffix}": ends[:, i]
-            for i, target in enumerate(self.targets)
-            for suffix, ends in self.bands.items()
-        } | ({ROLLED: self.rolled} if marks_rolled else {})
-        taken = [name for name in more if name in (*self.keys, *self.targets)]
-        if taken:
-            raise InputError(f"{self.series.name}: the forecast needs the column {taken[0]!r}; rename yours")
-        return columns | more
-
-    def decimals(self, digits: int | None) -> dict[str, int]:
-        """Decimal places of every numeric column: `digits` significant digits of its standard deviation.
-
-        Further digits are rounding noise of single precision. A constant column has all of its digits.
-        """
-        if digits is None:
-            return {}
-        decimals: dict[str, int] = {}
-        for i, target in enumerate(self.targets):
-            history = self.series.values[:, self.series.columns.index(target)]
-            places = decimals_for(np.concatenate([history, self.values[:, i]]), digits)
-            for name in (target, *(f"{target}_{suffix}" for suffix in self.bands)):
-                decimals[name] = places
-        return decimals
-
-
-def table_of(forecasts: Sequence[Forecast]) -> pd.DataFrame:
-    """A table of the `keys` and `columns` of all forecasts. Errors as in `Forecast.columns`."""
-    marks_rolled, frames = any(forecast.is_rolled for forecast in forecasts), list[pd.DataFrame]()
-    for forecast in forecasts:
-        series, columns = forecast.series, forecast.columns(marks_rolled=marks_rolled)
-        frame = pd.DataFrame({series.time_col: series.frequency.labels(forecast.timestamps)} | columns)
-        for place, (column, cell) in enumerate(series.keys.items()):
-            frame.insert(place, column, cell)
-        frames.append(frame)
-    return pd.concat(frames, ignore_index=True)
-
-
-EXACT_POWERS = 22
-"""Powers of ten up to this one are exact in float64."""
-
-
-def rounded(values: Float64[np.ndarray, "*n"], decimals: int) -> Float64[np.ndarray, "*n"]:
-    """Values with this many decimal places."""
-    if decimals <= EXACT_POWERS:
-        return values.round(decimals)
-    # numpy would multiply by a power that is not exact, or overflows
-    return np.vectorize(round, otypes=[np.float64])(values, decimals)
-
-
-DECIMAL = 15
-"""Significant digits that float64 holds of every decimal number."""
-
-
-def decimals_for(values: Float64[np.ndarray, " n"], digits: int) -> int:
-    """Decimal places that leave this many digits of the standard deviation, or all digits of a constant column."""
-    finite = values[np.isfinite(values)]
-    size = standard_deviation(finite) if len(finite) else 0.0
-    if not size and len(finite):
-        size, digits = float(np.max(np.abs(finite))), DECIMAL
-    return digits - 1 - math.floor(math.log10(size)) if size > 0 and math.isfinite(size) else 0
-
+Answer = tuple[Sequence[Series], Forecasts]
+"""The series of a table, and their forecasts."""
 
 Pass = tuple[Batch, Float[Tensor, "b pred_len n *q"]]
 """Windows, and the scaled output of the model for them."""
@@ -299,8 +150,8 @@ class TrainedModel:
         futures: Sequence[Future] | None = None,
         pad_to: int | None = None,
         seen: list[Pass] | None = None,
-    ) -> list[Forecast]:
-        """Forecast the rows after each series; one forecast per series, in order.
+    ) -> Forecasts:
+        """Forecast the rows after each series, in order; each until its own end if `horizon` is a date or a span.
 
         Args:
             series: at least seq_len rows each, with the input columns in any order; additional columns are allowed.
@@ -320,8 +171,6 @@ class TrainedModel:
         lengths = [self.check_horizon(horizon, history) for history in series]
         horizon = max(lengths, default=self.sizes.pred_len)
         self.check_levels(levels, horizon)
-        if not series:
-            return []
         self.warn_about_new([history.name for history in series])
         if futures is not None:
             ends = [
@@ -347,22 +196,11 @@ class TrainedModel:
         if seen is not None:
             member = replace(member, output=partial(_noted, member.output, seen))
         paths = joined(backtest(member, windows, panel, targets, batch_size=n, horizon=horizon, levels=levels))
-        by_name = {"forecast": paths.mean, **paths.bands}
-        values = {name: each.reshape(n, len(targets), horizon).swapaxes(1, 2) for name, each in by_name.items()}
-        rows = values.pop("forecast")
+        paths = replace(paths.part(slice(len(series) * len(targets))), levels={}, direct=self.sizes.pred_len)
         self.warn_about_equal(paths)
-        return [
-            Forecast(
-                series=history,
-                targets=targets,
-                values=rows[i, : lengths[i]],
-                pred_len=self.sizes.pred_len,
-                offset=self.sizes.offset,
-                main=self.columns.main,
-                bands={suffix: band[i, : lengths[i]] for suffix, band in values.items()},
-            )
-            for i, history in enumerate(series)
-        ]
+        paths = paths.until(np.repeat(lengths, len(targets)))
+        paths.check_finite()
+        return paths
 
     def warn_about_equal(self, paths: Forecasts) -> None:
         """Warn once if some of these paths have no quantiles."""
@@ -444,19 +282,11 @@ def _noted(output: Callable[[Batch], Tensor], seen: list[Pass], batch: Batch) ->
     return seen[-1][1]
 
 
-def log_forecasts(log: str, forecasts: Sequence[Forecast], *, model: str, of_one_file: bool) -> None:
-    """Add forecasts to a log, see `informer.scoring.forecast_log`; a file that is a single series gives it no name."""
-    is_single = of_one_file and len(forecasts) == 1 and not forecasts[0].series.keys
-    rows = [
-        pd.DataFrame({"time": list(map(str, each.timestamps)), "value": values[:, place]}).assign(
-            series="" if is_single else each.series.name,
-            column=target,
-            origin=str(each.series.timestamps[-1]),
-            name=name,
-        )
-        for each in forecasts
-        for name, values in {"value": each.values, **each.bands}.items()
-        for place, target in enumerate(each.targets)
-    ]
-    if rows:
-        forecast_log.append(Path(log), pd.concat(rows), model=model)
+def of_panels(paths: Forecasts, panels: Sequence[Sequence[Series]]) -> list[Answer]:
+    """The forecasts of the series of several tables by table; each table has its own time zone."""
+    n, first, answers = len(paths.columns), 0, list[Answer]()
+    for panel in panels:
+        rows = slice(first, first + n * len(panel))
+        answers.append((panel, replace(paths.part(rows), zone=panel[0].timestamps.tz)))
+        first = rows.stop
+    return answers

@@ -245,11 +245,7 @@ def test_forecasts(model: TrainedModel, data: Data, evaluation: Scores) -> pd.Da
         for column, values in zip(columns, truth.T, strict=True):
             found.append(pd.DataFrame({"step": 0, "time": times, "column": column, "actual": values}))
         if end == len(series) and not data.columns.future_covariates:
-            (ahead,) = model.forecast([series], levels=model.member.supported(tuple(reversed(REPORTED_LEVELS))))
-            keys = {"origin": series.timestamps[-1], "step": 1 + np.arange(len(ahead.values)), "time": ahead.timestamps}
-            for i, column in enumerate(data.targets):
-                ends = {name: values[:, i] for name, values in ahead.bands.items()}
-                found.append(pd.DataFrame({**keys, "column": column, "forecast": ahead.values[:, i], **ends}))
+            found.append(model.forecast([series], levels=levels).table().drop(columns="actual"))
         table = pd.concat([part[part["column"].isin(columns)] for part in found], ignore_index=True)
         table["series"] = series.name if len(data.panel) > 1 else ""
         if zone is not None:  # one for all series, as a column has one

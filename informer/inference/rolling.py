@@ -36,16 +36,24 @@ from informer.config.model import WindowSizes
 from informer.data.panel import and_more
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Store, Windows, are_observed, observed_rows
-from informer.inference.model import ROLLED, TrainedModel, decimals_for, key_columns, rounded
+from informer.inference.model import TrainedModel
 from informer.inference.reader import LEFT_OUT
-from informer.inference.writing import Writer, metrics_of, rolled_of
+from informer.inference.writing import (
+    ROLLED,
+    Writer,
+    decimals_for,
+    key_columns,
+    metrics_of,
+    rolled_of,
+    with_decimals,
+)
 from informer.members.baselines import FittedBaseline, best_seasonal_naive, fit_ridge
 from informer.members.effects import fit_known
 from informer.read.series import Series, column_values
 from informer.read.times import check_zones
 from informer.scoring.backtest import AT_ONCE, DECILES, backtest, calibrated
 from informer.scoring.evaluate import mase_scale
-from informer.scoring.forecasts import Forecasts, Matrix
+from informer.scoring.forecasts import Forecasts
 from informer.scoring.scores import Scores
 
 log = logging.getLogger(__name__)
@@ -344,8 +352,7 @@ def roll_panel(
         places = None if digits is None else [max(decimals_for(column, digits), 0) for column in truth.T]
         others = [roll(each) for each in scores.baselines] if scores else []
         for number, paths in enumerate(roll(member, levels=levels, adapt=adapt)):
-            if not np.isfinite(paths.mean).all() or any(np.isinf(each).any() for each in paths.bands.values()):
-                raise InputError(f"{series.name}: a forecast is not finite; look for extreme values")
+            paths.check_finite()
             model.warn_about_equal(paths)
             if scores is not None:
                 direct = {name: each[:, :pred_len] for name, each in paths.bands.items()}
@@ -354,20 +361,8 @@ def roll_panel(
                     scores.add(each.name, next(of))
             chosen = np.array(firsts[number * at_once : (number + 1) * at_once])
             rows = chosen[:, None] + model.sizes.first + np.arange(horizon)
-            paths = replace(paths, actual=truth[rows].swapaxes(1, 2).reshape(paths.mean.shape))
-            if places is not None:
-                paths = _with_decimals(paths, places)
-            yield tidy_table(paths, series, pred_len)
-
-
-def _with_decimals(paths: Forecasts, places: Sequence[int]) -> Forecasts:
-    """Forecasts and bands with these decimal places of each column."""
-
-    def cut(values: Matrix) -> Matrix:
-        by_column = [rounded(values[place :: len(places)], n) for place, n in enumerate(places)]
-        return np.stack(by_column, axis=1).reshape(values.shape)
-
-    return replace(paths, mean=cut(paths.mean), bands={name: cut(each) for name, each in paths.bands.items()})
+            paths = replace(paths, actual=truth[rows].swapaxes(1, 2).reshape(paths.mean.shape), direct=pred_len)
+            yield tidy_table(paths if places is None else with_decimals(paths, places * len(chosen)), series)
 
 
 def origins(model: TrainedModel, series: Series, rolling: PredictConfig, *, first: int = 0) -> list[int]:
@@ -390,12 +385,12 @@ def origins(model: TrainedModel, series: Series, rolling: PredictConfig, *, firs
     return valid
 
 
-def tidy_table(paths: Forecasts, series: Series, pred_len: int) -> pd.DataFrame:
+def tidy_table(paths: Forecasts, series: Series) -> pd.DataFrame:
     """The table of the forecasts of one series, with the columns that name the series, if any, and the time column of
     the input; see `roll_panel`."""
     table = paths.table().drop(columns="series")
-    if paths.mean.shape[1] > pred_len:
-        table[ROLLED] = table["step"] > pred_len
+    if paths.rolled.any():
+        table[ROLLED] = paths.rolled[paths.are_steps]
     keys, time = key_columns(series, [*table.columns.drop("time")])
     table.insert(3, "column", table.pop("column"))
     table = table.rename(columns={"time": time})

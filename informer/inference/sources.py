@@ -31,13 +31,15 @@ from informer.config.commands import PredictConfig
 from informer.data.calendar import mark_fields
 from informer.data.history import Future
 from informer.data.windows import Batch
-from informer.inference.model import Forecast, Pass, TrainedModel
+from informer.inference.model import Pass, TrainedModel
 from informer.members.maps import LinearMaps
 from informer.members.network import model_forecast
 from informer.networks.models.base import point
 from informer.networks.ops.gaps import unmasked
 from informer.read.frequency import Frequency
 from informer.read.series import Series
+from informer.scoring.backtest import matrix
+from informer.scoring.forecasts import Forecasts, joined
 
 LEVEL, SEASON, RECENT, OTHERS = "level", "season", "recent rows", "other columns"
 NETWORK, TRANSFORM, BOUND = "network", "transform", "bound"
@@ -57,26 +59,25 @@ def explanations(
     futures: Sequence[Future] | None = None,
     *,
     horizon: int | str | None = None,
-) -> list[Forecast]:
-    """The forecasts of `informer predict`, each with its sources; arguments and errors as in `TrainedModel.forecast`.
+) -> Forecasts:
+    """The forecasts of `informer predict` with their sources; arguments and errors as in `TrainedModel.forecast`.
 
     Rows beyond pred_len have the sources of a window that contains the rows forecast before them.
     """
     at_once = PredictConfig().batch_size if len(series) > 1 else 1
-    explained = list[Forecast]()
+    explained = list[Forecasts]()
     for first in range(0, len(series), at_once):
         part, seen = slice(first, first + at_once), list[Pass]()
-        forecasts = model.forecast(
+        paths = model.forecast(
             series[part], horizon=horizon, futures=None if futures is None else futures[part], pad_to=at_once, seen=seen
         )
-        blocks = [_in_units(model, *each, len(forecasts)) for each in seen]
+        blocks = [_in_units(model, *each, len(series[part])) for each in seen]
         names = sorted(dict.fromkeys(name for block in blocks for name in block), key=place_of)
         nothing = np.zeros_like(blocks[0][LEVEL])
         whole = {name: np.concatenate([block.get(name, nothing) for block in blocks], axis=1) for name in names}
-        for place, forecast in enumerate(forecasts):
-            sources = {name: rows[place, : len(forecast.values)] for name, rows in whole.items()}
-            explained.append(replace(forecast, sources=sources))
-    return explained
+        sources = {name: matrix(rows)[:, : paths.mean.shape[1]] for name, rows in whole.items()}
+        explained.append(replace(paths, sources=sources))
+    return joined(explained)
 
 
 def place_of(name: str) -> int:

@@ -32,14 +32,14 @@ from informer.config.data import DatasetConfig
 from informer.data.dataset import Data
 from informer.data.scaler import powered
 from informer.data.windows import Windows
-from informer.inference.model import Forecast, TrainedModel
+from informer.inference.model import TrainedModel
 from informer.inference.zero import ZeroModel
 from informer.members.network import ForecastModel
 from informer.read.columns import label
 from informer.read.frequency import lasting
 from informer.read.series import Series, column_values, series_codes, table_of_file
-from informer.scoring.backtest import BATCH, Member, backtest, in_utc
-from informer.scoring.forecasts import Forecasts, joined
+from informer.scoring.backtest import BATCH, Member, backtest
+from informer.scoring.forecasts import Forecasts, in_utc, in_zone, joined
 from informer.scoring.intervals import differences
 
 Panel = Float64[np.ndarray, "w s h n"]
@@ -143,7 +143,7 @@ def held_out(model: TrainedModel, data: Data, fits: Fits, names: Sequence[str]) 
     panel = panel if len(panel) > 1 else [replace(panel[0], name=names[0])]
     is_summed = np.array([each.name in names for each in panel])
     every = max(-(-max(map(len, panel)) // max(min(MOST_VALUES // (len(names) * h * n), MOST_ORIGINS), 1)), 1)
-    times = np.concatenate([in_utc(each) for each in panel])
+    times = in_utc([each.timestamps for each in panel])
     grid, parts, units = np.unique(times), list[Forecasts](), list[np.ndarray]()
     for forecaster, windows in fits:
         series = windows.series(torch.arange(len(windows))).cpu().numpy()
@@ -174,16 +174,14 @@ def units_of(model: TrainedModel, history: Tensor) -> Float64[np.ndarray, "b n"]
     return variation.unit(differences(history, variation.lag))[:, 0].double().cpu().numpy()
 
 
-def held_out_untrained(
-    model: ZeroModel, panel: Sequence[Series], columns: Sequence[str], seasons: tuple[int, int], *, horizon: int
-) -> Held:
+def held_out_untrained(model: ZeroModel, panel: Sequence[Series], *, horizon: int) -> Held:
     """Forecasts of the network that comes trained, from earlier rows of the series.
 
     Raises:
         InputError: the series are too short.
     """
     last = max(panel, key=lambda series: (series.timestamps[-1], len(series)))
-    least = max(seasons[0] + 1, horizon)
+    least = max(model.seasons[0] + 1, horizon)
     ends = range(len(last) - horizon, least - 1, -max((len(last) - horizon - least) // MOST_UNTRAINED, 1))
     times = [last.timestamps[end - 1] for end in reversed(ends[:MOST_UNTRAINED])]
     if not times:
@@ -194,7 +192,7 @@ def held_out_untrained(
         (s, int(each.timestamps.searchsorted(time, side="right"))) for time in times for s, each in enumerate(panel)
     ]
     cuts = [(s, cut) for s, cut in cuts if cut >= least and cut + horizon <= len(panel[s])]
-    paths = model.backtest(panel, columns, seasons, cuts, horizon=horizon)[model.kind]
+    paths = model.backtest(cuts, horizon=horizon, panel=panel)[model.kind]
     return replace(paths, scale=np.ones(len(paths))), max(-(-len(times) * -ends.step // horizon), 1)
 
 
@@ -229,7 +227,8 @@ class Totals:
 
 
 def totals(
-    forecasts: Sequence[Forecast],
+    panel: Sequence[Series],
+    forecasts: Forecasts,
     settings: ForecastConfig,
     held: Sequence[Held],
     dataset: DatasetConfig,
@@ -238,27 +237,29 @@ def totals(
     units: Float64[np.ndarray, "s n"] | None = None,
     power: Float64[np.ndarray, "s n"] | None = None,
     non_negative: Sequence[int] = (),
+    main: str | None = None,
 ) -> Totals:
     """Sums of forecasts.
 
     Args:
-        forecasts: of the series to sum.
+        panel, forecasts: the series to sum, and their forecasts.
         settings: sums, levels and paths; the seed of the paths.
         held: held-out forecasts, in order; totals of the later half, or the last of several, are scored with the errors
             of the earlier ones.
         dataset, path: of the file.
         units, power: usual size of the errors now, and exponent of the transform, of each series and column; None: 1.
         non_negative: columns that are at least zero.
+        main: the column whose total is the headline; None: the last one.
     """
     rng, levels = np.random.default_rng(settings.seed), settings.intervals
-    times, center = _on_one_grid(forecasts)
-    columns, parts = list(forecasts[0].targets), [forecast.series.keys for forecast in forecasts]
-    cells = group_cells(forecasts, [name for name in settings.aggregate if name not in PERIODS], dataset, path)
-    names, ones = [forecast.series.name for forecast in forecasts], np.ones((len(forecasts), len(columns)))
-    history = _last_rows(forecasts)
+    times, center = _on_one_grid(panel, forecasts)
+    columns, parts = forecasts.columns, [series.keys for series in panel]
+    cells = group_cells(panel, [name for name in settings.aggregate if name not in PERIODS], dataset, path)
+    names, ones = [series.name for series in panel], np.ones((len(panel), len(columns)))
+    history = _last_rows(panel, columns)
     units, power = (ones if each is None else each for each in (units, power))
     floor = np.where(np.isin(np.arange(len(columns)), non_negative), 0.0, -np.inf) * ones
-    if of_columns := len(forecasts) == 1 and len(columns) > 1:  # its columns are the parts
+    if of_columns := len(panel) == 1 and len(columns) > 1:  # its columns are the parts
         units, power, floor = units.T, power.T, floor.T
         names, parts, columns, center = columns, [{"column": name} for name in columns], [TOTAL], center.swapaxes(0, 2)
         history = history.swapaxes(0, 2)
@@ -299,23 +300,23 @@ def totals(
         table[f"lo{level}"], table[f"hi{level}"] = low, high
     for bound in settings.above:
         table[f"above_{bound:g}"] = 100 * (by_path > bound).mean(axis=0).ravel()
-    main = columns.index(forecasts[0].main) if forecasts[0].main in columns else -1
-    whole_paths, total = np.concatenate(whole)[:, main], center[is_part, :, main].sum()
+    place = columns.index(main) if main in columns else -1
+    whole_paths, total = np.concatenate(whole)[:, place], center[is_part, :, place].sum()
     ends = {level: interval(whole_paths, total, level, n_blocks) for level in levels}
     of = [name for name, each in zip(names, is_part, strict=True) if each]
-    what = f"{columns[main]} of {len(of)} series" if not of_columns else f"sum of {listed(of, 3)}"
+    what = f"{columns[place]} of {len(of)} series" if not of_columns else f"sum of {listed(of, 3)}"
     few = f"not known, errors of {n_blocks} horizons are too few"
     shown = ", ".join(
         f"{level} %: {few if np.isnan(low) else f'{low:,.6g} to {high:,.6g}'}" for level, (low, high) in ends.items()
     )
-    headline = f"{what}, {lasting(len(times), forecasts[0].series.frequency)}: {total:,.6g} ({shown})"
+    headline = f"{what}, {lasting(len(times), panel[0].frequency)}: {total:,.6g} ({shown})"
     if len(of) < len(names):
         headline += f"; {listed([name for name in names if name not in of])} is the sum of the others, so is left out"
     if tested:
         covered = "".join(f", {level} % intervals covered {share:.0f} %" for level, share in coverage.items())
-        side = "high" if bias[main] >= 0 else "low"
+        side = "high" if bias[place] >= 0 else "low"
         headline += (
-            f"; on the test part {counted(tested, 'such total')} were forecast {100 * abs(bias[main]):.1f} % too "
+            f"; on the test part {counted(tested, 'such total')} were forecast {100 * abs(bias[place]):.1f} % too "
             f"{side}{covered}"
         )
     all_paths = _paths_table(np.concatenate(written), parts, times, columns) if n_written else None
@@ -358,24 +359,26 @@ def scores(
     return bias, {level: 100 * float(np.mean(hits)) for level, hits in inside.items() if hits}, len(usable)
 
 
-def _on_one_grid(forecasts: Sequence[Forecast]) -> tuple[pd.DatetimeIndex, Float64[np.ndarray, "s h n"]]:
+def _on_one_grid(
+    panel: Sequence[Series], forecasts: Forecasts
+) -> tuple[pd.DatetimeIndex, Float64[np.ndarray, "s h n"]]:
     """Times of the series that ends last, and the forecasts of all series at them."""
-    last = max(forecasts, key=lambda forecast: forecast.series.timestamps[-1])
-    times = last.timestamps
-    rows = [forecast.timestamps.get_indexer(times) for forecast in forecasts]
-    if lacking := [one.series.name for one, places in zip(forecasts, rows, strict=True) if (places < 0).any()]:
+    n, last = len(forecasts.columns), max(range(len(panel)), key=lambda s: panel[s].timestamps[-1])
+    of = [in_zone(row[there], forecasts.zone) for row, there in zip(forecasts.times, forecasts.are_steps, strict=True)]
+    times = of[last * n]
+    at = [each.get_indexer(times) for each in of[::n]]
+    if lacking := [series.name for series, steps in zip(panel, at, strict=True) if (steps < 0).any()]:
         raise InputError(
             f"total: expected forecasts of all series up to {times[-1]}, found none of {listed(lacking)}, which end "
-            f"earlier; set until={last.series.frequency.text(times[-1]).replace(' ', 'T')} to forecast all up to there"
+            f"earlier; set until={panel[last].frequency.text(times[-1]).replace(' ', 'T')} to forecast all up to there"
         )
-    return times, np.stack([one.values[places] for one, places in zip(forecasts, rows, strict=True)])
+    return times, np.stack([forecasts.mean[s * n : (s + 1) * n, steps].T for s, steps in enumerate(at)])
 
 
-def _last_rows(forecasts: Sequence[Forecast]) -> Float64[np.ndarray, "s t n"]:
+def _last_rows(panel: Sequence[Series], columns: Sequence[str]) -> Float64[np.ndarray, "s t n"]:
     """The last rows of all histories, of the same times; none where these end at different ones."""
-    series, columns = [each.series for each in forecasts], forecasts[0].targets
-    n = min(map(len, series)) if len({each.timestamps[-1] for each in series}) == 1 else 0
-    return np.stack([column_values(each, columns)[len(each) - n :] for each in series])
+    n = min(map(len, panel)) if len({each.timestamps[-1] for each in panel}) == 1 else 0
+    return np.stack([column_values(each, columns)[len(each) - n :] for each in panel])
 
 
 def _are_sums(history: Float64[np.ndarray, "s t n"]) -> Bool[np.ndarray, " s"]:
@@ -387,16 +390,16 @@ def _are_sums(history: Float64[np.ndarray, "s t n"]) -> Bool[np.ndarray, " s"]:
     return np.isclose(2 * rows, whole, rtol=1e-5, atol=0).all(axis=(1, 2)) & rows.any(axis=(1, 2))
 
 
-def group_cells(forecasts: Sequence[Forecast], names: Sequence[str], dataset: DatasetConfig, path: str) -> pd.DataFrame:
+def group_cells(panel: Sequence[Series], names: Sequence[str], dataset: DatasetConfig, path: str) -> pd.DataFrame:
     """The cells of each series in these columns: keys of the series, or columns of the file.
 
     Raises:
         InputError: no such column, or one that changes within a series.
     """
-    cells = pd.DataFrame([forecast.series.keys for forecast in forecasts], index=range(len(forecasts)))
+    cells = pd.DataFrame([each.keys for each in panel], index=range(len(panel)))
     if not names:
         return cells[[]]
-    series = [forecast.series.name for forecast in forecasts]
+    series = [each.name for each in panel]
     if from_file := [name for name in names if name not in cells]:
         where = expanded(path)
         if dataset.series_col is None or where.is_dir() or not where.exists():

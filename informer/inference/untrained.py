@@ -1,7 +1,7 @@
-"""Tables that are forecast without training: their series, and the columns known ahead of them."""
+"""Tables that are forecast without training: reads their series, and the columns known ahead of them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,16 +10,13 @@ from pandas.api.types import is_numeric_dtype
 from informer.base.errors import InputError, listed
 from informer.config.data import DatasetConfig, key_columns
 from informer.data.diagnosis import series_column
-from informer.data.history import Future, future_index, futures_of_table
+from informer.data.history import futures_of_table
 from informer.data.panel import read_panel
 from informer.inference.ahead import Known
-from informer.inference.model import Forecast
-from informer.inference.rolling import row_of
 from informer.inference.zero import ZeroModel
-from informer.members.zero import network_seasons
 from informer.read.checks import ends_without
 from informer.read.columns import CategoryReader, coded, is_text, repeated_text
-from informer.read.series import Frame, Series, frame_of, path_of, table_of_file
+from informer.read.series import Frame, frame_of, path_of, table_of_file
 from informer.read.shapes import prepared, with_series_names
 from informer.read.table import Table, cells_of_content, name_of, table_of_frame, without
 
@@ -60,97 +57,6 @@ def columns_ahead(
     return known, texts, rows
 
 
-def rows_known(panel: Sequence[Series], futures: Sequence[Future]) -> int:
-    """The rows after its end for which columns known ahead of every series have times; 0 without such columns."""
-    pairs = zip(panel, futures, strict=False)
-    return min((int((of.by_zone(series).unique() > series.timestamps[-1]).sum()) for series, of in pairs), default=0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Untrained:
-    """What is forecast.
-
-    Args:
-        panel: the series.
-        columns: the columns to forecast.
-        known: columns known ahead; None: there are none.
-        futures: their values, of each series.
-        categories: of the columns with categories.
-        usual: the horizon if none is asked for; None: the rows that are known ahead.
-    """
-
-    panel: Sequence[Series]
-    columns: Sequence[str]
-    known: Known | None = None
-    futures: Sequence[Future] = ()
-    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    usual: int | str | None = None
-
-    @property
-    def seasons(self) -> tuple[int, int]:
-        """See `network_seasons`."""
-        return network_seasons(self.panel, self.columns)
-
-    def horizon(self, horizon: int | str | None) -> int | str:
-        """The horizon, for None the usual one, or the rows that are known ahead of every series.
-
-        Raises:
-            InputError: there is none, and nothing is known ahead.
-        """
-        if (horizon := self.usual if horizon is None else horizon) is not None:
-            return horizon
-        if not (rows := rows_known(self.panel, self.futures)):
-            raise InputError('horizon: expected the rows to forecast, such as 24, or a span such as "2weeks"')
-        return rows
-
-    def steps(self, horizon: int | str | None) -> int:
-        """The most rows that are forecast of a series."""
-        far = self.horizon(horizon)
-        return max(series.frequency.rows_of(far, series.timestamps) for series in self.panel)
-
-    def forecast(
-        self, horizon: int | str | None, device: str, *, levels: Sequence[int] = (), explained: bool = False
-    ) -> list[Forecast]:
-        """Forecasts of all series, with their sources if `explained`; errors as of `ZeroModel.forecast`."""
-        model, _ = self._model(horizon, device)
-        horizon, ahead = self.horizon(horizon), list[np.ndarray]()
-        for series, future in zip(self.panel, self.futures, strict=False):
-            times = future_index(series, series.frequency.rows_of(horizon, series.timestamps))
-            ahead.append(future.at(times, model.known.columns if model.known else ()))
-        forecasts = model.forecast(self.panel, self.columns, self.seasons, horizon=horizon, levels=levels, ahead=ahead)
-        return model.explained(forecasts, ahead) if explained else forecasts
-
-    def backtest(
-        self,
-        horizon: int | str | None,
-        device: str,
-        *,
-        levels: Sequence[int] = (),
-        stride: int | None = None,
-        start: str | None = None,
-    ) -> pd.DataFrame:
-        """Forecasts from earlier rows, see `ZeroModel.rolling`; `start`: first forecast time."""
-        model, steps = self._model(horizon, device)
-        firsts = None if start is None else [row_of(start, series, "start") for series in self.panel]
-        return model.rolling(
-            self.panel, self.columns, self.seasons, horizon=steps, levels=levels, stride=stride, first_rows=firsts
-        )
-
-    def skill(self, horizon: int | str | None, device: str) -> float:
-        """Skill of forecasts from earlier rows; an InputError if the series are too short."""
-        model, steps = ZeroModel(device, self.known), self.steps(horizon)
-        if (scores := model.evaluate(self.panel, self.columns, self.seasons, horizon=steps)) is None:
-            raise InputError(f"score: the series are too short for a test forecast of {steps} rows")
-        return scores.skill
-
-    def _model(self, horizon: int | str | None, device: str) -> tuple[ZeroModel, int]:
-        """The model, which has chosen how columns known ahead are used, and the steps of a horizon."""
-        model, steps = ZeroModel(device, self.known), self.steps(horizon)
-        if self.known is not None:
-            model.evaluate(self.panel, self.columns, self.seasons, horizon=steps)
-        return model, steps
-
-
 def untrained(
     frame: Frame | bytes,
     config: DatasetConfig,
@@ -160,8 +66,10 @@ def untrained(
     future: Frame | bytes | None = None,
     named: Sequence[str] = (),
     most_series: int | None = None,
-) -> Untrained:
-    """Read a table, and the columns known ahead: those of `future`, or of its last rows, which have no target.
+    device: str = "auto",
+) -> ZeroModel:
+    """The pretrained network for a table. Reads it and the columns known ahead: those of `future`, or of its last rows,
+    which have no target.
 
     Args:
         frame, future: tables, paths of files, or CSV text.
@@ -170,6 +78,7 @@ def untrained(
         target: the column to forecast; None: all that are not known ahead.
         named: the columns known ahead; empty: all that are.
         most_series: largest number of series; None: any.
+        device: see `ZeroModel`.
 
     Raises:
         InputError: a table cannot be read or has too many series, or `future` has no column that the history has too.
@@ -206,12 +115,13 @@ def untrained(
         )
     targets = without(columns, names) if target is None else [target]
     if ahead is None or not names:
-        return Untrained(panel=panel, columns=targets)
+        return ZeroModel(panel, targets, device=device)
     futures = futures_of_table(coded(ahead, categories.labels), config)
     categorical = tuple(name for name in names if name in config.categorical)
-    return Untrained(
-        panel=panel,
-        columns=targets,
+    return ZeroModel(
+        panel,
+        targets,
+        device=device,
         known=Known(names, categorical, tuple(config.holidays)),
         futures=[futures(series) for series in panel],
         categories=categories.labels,

@@ -1,26 +1,30 @@
 """Write forecasts as files: CSV or parquet per input file, or one long table, and plots of them with their history."""
 
 import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float64
 
 from informer.base.errors import InputError, listed
 from informer.base.files import csv_text, file_stems, replacing, write_atomic
 from informer.base.quantiles import paired_bands
 from informer.config.commands import Format
 from informer.config.data import EPOCHS, EXCEL, QUARTER, SEASON
-from informer.inference.model import ROLLED, Forecast, key_columns, rounded, table_of
+from informer.data.scaler import standard_deviation
 from informer.read.frequency import Unit
+from informer.read.series import Series, column_values
 from informer.read.table import without
 from informer.read.workbook import DAYS_TO_1970
+from informer.scoring.forecasts import Forecasts, Matrix, in_zone
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +54,7 @@ class Writer:
         folder: output folder.
         format: file format.
         plots: also plot each forecast.
-        digits: significant digits of numbers in text, see `Forecast.decimals`; None: all.
+        digits: significant digits of numbers in text, see `to_csv`; None: all.
         files: names of the files to plot; empty: all.
         series: series of a file to plot, one picture each; empty: the first series.
     """
@@ -66,35 +70,31 @@ class Writer:
         if self.plots:  # refused before anything is forecast if matplotlib is missing
             import informer.base.plots  # noqa: F401
 
-    def write(self, name: str, forecasts: Sequence[Forecast]) -> str:
+    def write(self, name: str, panel: Sequence[Series], paths: Forecasts, *, main: str | None = None) -> str:
         """Write the forecasts of one file's series; returns the path of the table relative to the folder.
 
-        Only the first series is plotted, unless `series` names others.
+        Only the first series is plotted, unless `series` names others; `main`: the target that plots show.
 
         Raises:
-            InputError: the path cannot be written, the forecast is not finite, two columns have the same name, or a
-                series to plot does not exist.
+            InputError: the path cannot be written, two columns have the same name, or a series to plot does not exist.
         """
-        by_series = {forecast.series.name: forecast for forecast in forecasts}
+        by_series = {each.name: place for place, each in enumerate(panel)}
         if unknown := [series for series in self.series if series not in by_series]:
             raise InputError(
                 f"plot_series={unknown[0]}: {name} has no such series, expected some of {listed(list(by_series))}"
             )
-        plotted = [by_series[series] for series in self.series] or forecasts[:1]
+        plotted = [by_series[series] for series in self.series] or [0]
         pictures, output, content = dict(zip(self.pictures_of(name), plotted, strict=False)), self.output_of(name), None
-        if self.format is Format.long:
-            for forecast in forecasts:
-                forecast.check_finite()
-        else:
-            content = to_csv(forecasts, self.digits) if self.format is Format.csv else to_parquet(forecasts)
+        if self.format is not Format.long:
+            content = to_csv(panel, paths, self.digits) if self.format is Format.csv else to_parquet(panel, paths)
         if pictures:  # after the forecast was checked
             from informer.base.plots import save_figure
 
-            for path, forecast in pictures.items():
-                series, title = forecast.series, name
+            for path, place in pictures.items():
+                series, title = panel[place], name
                 if series.series_col is not None:
-                    title = f"{name}: {series.series_col} {series.name}, one of {len(forecasts)} series"
-                save_figure(figure_of(forecast, title=title), path)
+                    title = f"{name}: {series.series_col} {series.name}, one of {len(panel)} series"
+                save_figure(figure_of(series, of_series(paths, place), title=title, main=main), path)
         if content is not None:
             write_atomic(self.folder / output, content, durable=False)
         return output
@@ -111,56 +111,139 @@ class Writer:
         return [self.folder / f"{stem}.forecast.png" for stem in stems]
 
 
-def to_csv(forecasts: Sequence[Forecast], digits: int | None = None) -> bytes:
-    """A header and one row per series and step, in the format of the input file (ISO 8601: as pandas).
-
-    `digits`: see `Forecast.decimals`.
-    """
-    dialect = forecasts[0].series.dialect
-    rows: list[Sequence[object]] = []
-    marks_rolled = any(forecast.is_rolled for forecast in forecasts)
-    for forecast in forecasts:
-        columns = forecast.columns(marks_rolled=marks_rolled)
-        names = [[cell] * len(forecast.values) for cell in forecast.series.keys.values()]
-        decimals = forecast.decimals(digits)
-        cells = (_cells(values, dialect.decimal, decimals.get(name)) for name, values in columns.items())
-        rows += [] if rows else [[*forecast.keys, *columns]]
-        rows += zip(*names, stamps(forecast), *cells, strict=True)
-    return _text(rows, separator=dialect.parsed_separator).encode(dialect.encoding)
+SERIES, TIME = "series", "timestamp"
+"""Default column names of tables with one row per value, if the input has no such column."""
+ROLLED = "rolled"
+"""Column that marks recursively forecast rows; only in forecasts with such rows."""
 
 
-def to_parquet(forecasts: Sequence[Forecast]) -> bytes:
-    """A parquet table with the columns of `to_csv`, typed."""
-    return table_of(forecasts).to_parquet(engine="pyarrow", index=False)
-
-
-def to_long(forecasts: Mapping[str, Forecast], digits: int | None = None, *, marks_rolled: bool = False) -> str:
-    """A header and one row per series, target and step.
+def key_columns(series: Series, used: Collection[str]) -> tuple[dict[str, str], str]:
+    """Columns that name the series with its cells in them, and the time column, in a table with one row per value:
+    those of the input if possible.
 
     Args:
-        forecasts: forecasts of one job by series name; times are written as ISO 8601. The series and time columns are
-            named as in the first input.
-        digits: see `Forecast.decimals`.
+        series: a series of the input.
+        used: the table's other columns; a name of the input that is one of them is not used.
+    """
+    time = series.time_col if series.time_col and series.time_col not in used else TIME
+    if series.keys and not set(series.keys) & {*used, time}:
+        return series.keys, time
+    return {next(name for name in (SERIES, "unique_id") if name not in (*used, time)): series.name}, time
+
+
+def of_series(paths: Forecasts, place: int) -> Forecasts:
+    """The paths of one of the series."""
+    n = len(paths.columns)
+    return paths.part(slice(place * n, (place + 1) * n))
+
+
+def columns_of(
+    panel: Sequence[Series], paths: Forecasts, *, as_written: bool = False
+) -> dict[str, np.ndarray | pd.Index]:
+    """Columns of a table with a row per series and step: what names the series, if there are several, the time, each
+    target, then each with its bands, and `rolled` if some rows are.
+
+    Args:
+        panel: the series of one table.
+        paths: their forecasts, of each series one of each target.
+        as_written: times as the input writes them.
+
+    Raises:
+        InputError: two columns with the same name.
+    """
+    first, targets, there = panel[0], paths.columns, paths.are_steps[:: len(paths.columns)]
+    places, _ = np.nonzero(there)
+
+    def of(matrices: Mapping[str, Matrix]) -> dict[str, np.ndarray]:
+        return {
+            f"{target}{name}": values[place :: len(targets)][there]
+            for place, target in enumerate(targets)
+            for name, values in matrices.items()
+        }
+
+    columns = of({"": paths.mean})
+    more = of({f"_{name}": values for name, values in paths.bands.items()})
+    more |= {ROLLED: paths.rolled[:: len(targets)][there]} if paths.rolled.any() else {}
+    if taken := [name for name in more if name in (*first.keys, first.time_col, *columns)]:
+        raise InputError(f"{first.name}: the forecast needs the column {taken[0]!r}; rename yours")
+    keys = {name: np.array([each.keys[name] for each in panel], dtype=object)[places] for name in first.keys}
+    times = in_zone(paths.times[:: len(targets)][there], paths.zone).as_unit(first.timestamps.unit)
+    time = by_time(times, partial(stamps, panel)) if as_written else first.frequency.labels(times)
+    return {**keys, first.time_col: time, **columns, **more}
+
+
+def table_of(panel: Sequence[Series], paths: Forecasts) -> pd.DataFrame:
+    """The `columns_of` some forecasts as a table."""
+    return pd.DataFrame(columns_of(panel, paths))
+
+
+def with_decimals(paths: Forecasts, places: Sequence[int]) -> Forecasts:
+    """Forecasts and bands with these decimal places of each path."""
+
+    def cut(values: Matrix) -> Matrix:
+        done, of_path = values.copy(), np.array(places)
+        for n in {*places}:
+            done[of_path == n] = rounded(values[of_path == n], n)
+        return done
+
+    return replace(paths, mean=cut(paths.mean), bands={name: cut(each) for name, each in paths.bands.items()})
+
+
+def _to_digits(panel: Sequence[Series], paths: Forecasts, digits: int | None) -> Forecasts:
+    """Forecasts with the decimal places of `digits` significant digits of the standard deviation of the column; None:
+    all. Further digits are rounding noise of single precision. A constant column has all of its digits."""
+    if digits is None:
+        return paths
+    known = [column for each in panel for column in column_values(each, paths.columns).T]
+    places = [decimals_for(np.concatenate(both), digits) for both in zip(known, paths.mean, strict=True)]
+    return with_decimals(paths, places)
+
+
+def to_csv(panel: Sequence[Series], paths: Forecasts, digits: int | None = None) -> bytes:
+    """The `columns_of` some forecasts in the format of the input file (ISO 8601: as pandas); `digits`: see
+    `_to_digits`."""
+    dialect, columns = panel[0].dialect, columns_of(panel, _to_digits(panel, paths, digits), as_written=True)
+    cells = (_cells(np.asarray(values), dialect.decimal) for values in columns.values())
+    return _text([list(columns), *zip(*cells, strict=True)], separator=dialect.parsed_separator).encode(
+        dialect.encoding
+    )
+
+
+def to_parquet(panel: Sequence[Series], paths: Forecasts) -> bytes:
+    """A parquet table with the columns of `to_csv`, typed."""
+    return table_of(panel, paths).to_parquet(engine="pyarrow", index=False)
+
+
+def to_long(
+    panel: Sequence[Series], paths: Forecasts, names: Sequence[str], digits: int | None = None, *,
+    marks_rolled: bool = False,
+) -> str:  # fmt: skip
+    """A header and one row per series, target and step; times are written as ISO 8601.
+
+    Args:
+        panel, paths: the series of one file, and their forecasts.
+        names: of the series among those of all files.
+        digits: see `_to_digits`.
         marks_rolled: with the column `rolled` even if no forecast is, since others of the job may be.
     """
-    header: list[str] = []
-    rows: list[Sequence[object]] = []
-    marks_rolled = marks_rolled or any(forecast.is_rolled for forecast in forecasts.values())
-    for name, forecast in forecasts.items():
-        marks = {ROLLED: forecast.rolled.tolist()} if marks_rolled else {}
-        value_columns = [*LONG, *forecast.bands, *marks]
-        keys, time_col = key_columns(forecast.series, value_columns)
-        header = header or [*keys, time_col, *value_columns]
+    paths = _to_digits(panel, paths, digits)
+    where, steps = np.nonzero(paths.are_steps)
+    marks = {ROLLED: paths.rolled[where, steps]} if marks_rolled or paths.rolled.any() else {}
+    value_columns = [*LONG, *paths.bands, *marks]
+    keys, time_col = key_columns(panel[0], value_columns)
+    cells_of = list[tuple[str, ...]]()
+    for name, series in zip(names, panel, strict=True):
         # of many files, that of the file before it
-        first, *names = keys.values()
-        first = name.removesuffix(forecast.series.name) + first if names else name
-        times = list(map(str, forecast.timestamps))
-        for i, target in enumerate(forecast.targets):
-            rows_of = (forecast.values, *forecast.bands.values())
-            numbers = [_cells(values[:, i], places=forecast.decimals(digits).get(target)) for values in rows_of]
-            cells = zip(times, *numbers, *marks.values(), strict=True)
-            rows += [(first, *names, time, target, *row_cells) for time, *row_cells in cells]
-    return _text([header, *rows]) if forecasts else ""
+        first, *more = key_columns(series, value_columns)[0].values()
+        cells_of.append((name.removesuffix(series.name) + first if more else name, *more))
+    owners = where // len(paths.columns)
+    times = by_time(in_zone(paths.times[where, steps], paths.zone), lambda each: list(map(str, each)))
+    values = [each[where, steps] for each in (paths.mean, *paths.bands.values())]
+    columns = [
+        *(np.array(cells, dtype=object)[owners] for cells in zip(*cells_of, strict=True)),
+        *(times, paths.keys["column"].to_numpy()[where], *values, *marks.values()),
+    ]
+    return _text([[*keys, time_col, *value_columns], *zip(*map(_cells, columns), strict=True)])
 
 
 @contextmanager
@@ -181,9 +264,15 @@ def long_table(folder: Path, form: Format) -> Iterator[Callable[[str], None]]:
         (folder / LONG_FILE).unlink()
 
 
-def stamps(forecast: Forecast) -> Sequence[object]:
+def by_time(times: pd.DatetimeIndex, of: Callable[[pd.DatetimeIndex], Sequence[object]]) -> np.ndarray:
+    """What a function gives for each of the times, of which many are equal."""
+    places, distinct = pd.factorize(times)
+    return np.fromiter(of(pd.DatetimeIndex(distinct)), dtype=object)[places]
+
+
+def stamps(panel: Sequence[Series], times: pd.DatetimeIndex) -> Sequence[object]:
     """Timestamps in the format of the input; ISO dates have a time of day if the input's do."""
-    series, times = forecast.series, forecast.timestamps
+    series = panel[0]
     written = series.time_format
     if written == EXCEL:
         days = (times.as_unit("ms").asi8 / 86_400_000 + DAYS_TO_1970).round(9)
@@ -191,8 +280,8 @@ def stamps(forecast: Forecast) -> Sequence[object]:
     if written in EPOCHS:
         return _counts(times, EPOCHS[written], series.dialect.decimal)
     if written in (None, "ISO8601"):
-        below_a_day, known = series.frequency.unit in (Unit.second, Unit.minute, Unit.hour), series.timestamps
-        if not below_a_day and known.tz is None and bool((known == known.normalize()).all()):
+        below_a_day = series.frequency.unit in (Unit.second, Unit.minute, Unit.hour)
+        if not below_a_day and times.tz is None and all(_are_days(each.timestamps) for each in panel):
             return list(times.strftime("%Y-%m-%d"))
         return _iso_of(times.asi8.tobytes(), times.unit, times.tz)
     if QUARTER in written:
@@ -223,16 +312,45 @@ def _counts(times: pd.DatetimeIndex, unit: Literal["s", "ms", "us", "ns"], decim
     return _cells(np.array([count / per_unit for count in times.asi8.tolist()]), decimal)
 
 
-def _cells(values: np.ndarray, decimal: str = ".", places: int | None = None) -> list[object]:
-    """Cells of a column, with this many decimal places if not None; missing values are empty."""
+def _are_days(times: pd.DatetimeIndex) -> bool:
+    return bool((times == times.normalize()).all())
+
+
+def _cells(values: np.ndarray, decimal: str = ".") -> list[object]:
+    """Cells of a column; missing values are empty."""
     if values.dtype.kind != "f":
         return values.tolist()
-    cells: list[object] = list(map(repr, (values if places is None else rounded(values, places)).tolist()))
+    cells: list[object] = list(map(repr, values.tolist()))
     if decimal != ".":
         cells = [str(cell).replace(".", decimal) for cell in cells]
     for row in np.flatnonzero(np.isnan(values)):
         cells[row] = ""
     return cells
+
+
+EXACT_POWERS = 22
+"""Powers of ten up to this one are exact in float64."""
+
+
+def rounded(values: Float64[np.ndarray, "*n"], decimals: int) -> Float64[np.ndarray, "*n"]:
+    """Values with this many decimal places."""
+    if decimals <= EXACT_POWERS:
+        return values.round(decimals)
+    # numpy would multiply by a power that is not exact, or overflows
+    return np.vectorize(round, otypes=[np.float64])(values, decimals)
+
+
+DECIMAL = 15
+"""Significant digits that float64 holds of every decimal number."""
+
+
+def decimals_for(values: Float64[np.ndarray, " n"], digits: int) -> int:
+    """Decimal places that leave this many digits of the standard deviation, or all digits of a constant column."""
+    finite = values[np.isfinite(values)]
+    size = standard_deviation(finite) if len(finite) else 0.0
+    if not size and len(finite):
+        size, digits = float(np.max(np.abs(finite))), DECIMAL
+    return digits - 1 - math.floor(math.log10(size)) if size > 0 and math.isfinite(size) else 0
 
 
 def _text(rows: Sequence[Sequence[object]], *, separator: str = ",") -> str:
@@ -241,24 +359,21 @@ def _text(rows: Sequence[Sequence[object]], *, separator: str = ",") -> str:
     return csv_text(rows, separator=separator, quoting=csv.QUOTE_NONNUMERIC) if "\r" in text else text
 
 
-def figure_of(forecast: Forecast, *, title: str) -> "Figure":
-    """Plot history, forecast and every interval, in data units."""
+def figure_of(series: Series, paths: Forecasts, *, title: str, main: str | None = None) -> "Figure":
+    """Plot history, forecast and every interval of one series, in data units; `main`: the target, None: the last."""
     from informer.base.plots import plot_forecast
 
-    series = forecast.series
-    labels = series.frequency.labels
+    labels, ends = series.frequency.labels, paths.are_steps[0]
+    times = in_zone(paths.times[0, ends], paths.zone)
     history = pd.DataFrame(series.values, labels(series.timestamps), list(series.columns))
-    ahead = pd.DataFrame(forecast.values, labels(forecast.timestamps), list(forecast.targets))
-    return plot_forecast(history, ahead, bands=_bands(forecast), title=title, target=forecast.main)
+    ahead = pd.DataFrame(paths.mean.T[ends], labels(times), paths.columns)
+    bands = {name: pd.DataFrame(values.T[ends], times, paths.columns) for name, values in paths.bands.items()}
+    return plot_forecast(history, ahead, bands=_bands(bands), title=title, target=main)
 
 
-def _bands(forecast: Forecast) -> "dict[str, Band]":
+def _bands(by_name: Mapping[str, pd.DataFrame]) -> "dict[str, Band]":
     """Intervals of all levels, then ranges between symmetric quantiles, each widest first."""
-    quantiles = [suffix for suffix in forecast.bands if suffix.startswith("q")]
-    ends = {f"{level} interval": pair for level, *pair in paired_bands(without([*forecast.bands], quantiles))}
+    quantiles = [suffix for suffix in by_name if suffix.startswith("q")]
+    ends = {f"{level} interval": pair for level, *pair in paired_bands(without([*by_name], quantiles))}
     ends |= {f"{low} to {high}": [low, high] for _, low, high in paired_bands(quantiles)}
-
-    def frame(name: str) -> pd.DataFrame:
-        return pd.DataFrame(forecast.bands[name], forecast.timestamps, list(forecast.targets))
-
-    return {name: (frame(low), frame(high)) for name, (low, high) in ends.items()}
+    return {name: (by_name[low], by_name[high]) for name, (low, high) in ends.items()}

@@ -7,7 +7,7 @@ mean of the last four). Where columns are known ahead, the same forecasts choose
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import final
 
@@ -16,15 +16,14 @@ import pandas as pd
 from jaxtyping import Float64
 
 from informer.base.errors import InputError, listed
+from informer.data.history import Future, future_index
 from informer.inference.ahead import BOTH, EFFECTS, HISTORY, NETWORK, Candidate, Known, PanelEffects, candidates
-from informer.inference.model import Forecast
-from informer.inference.rolling import tidy_table
-from informer.members.zero import Histories, pretrained
+from informer.inference.rolling import row_of, tidy_table
+from informer.members.zero import Histories, network_seasons, pretrained
 from informer.networks.models.zero import at_level
 from informer.networks.ops.zero_inputs import COUNTED
 from informer.read.series import Series, column_values
-from informer.scoring.backtest import in_utc
-from informer.scoring.forecasts import Forecasts, joined, keys_of
+from informer.scoring.forecasts import Forecasts, in_utc, joined, keys_of
 from informer.scoring.metrics import seasonal_scale
 from informer.scoring.scores import Scores
 
@@ -48,23 +47,46 @@ def tails(level: int) -> tuple[float, float]:
     return 0.5 - level / 200, 0.5 + level / 200
 
 
+def rows_known(panel: Sequence[Series], futures: Sequence[Future]) -> int:
+    """The rows after its end for which columns known ahead of every series have times; 0 without such columns."""
+    pairs = zip(panel, futures, strict=False)
+    return min((int((of.by_zone(series).unique() > series.timestamps[-1]).sum()) for series, of in pairs), default=0)
+
+
 @final
 class ZeroModel:
     """The network that comes trained, for the series at hand.
 
     Args:
+        panel: series of any length from 1 row, with NaN where a value is missing.
+        columns: the columns to forecast, each by itself.
         device: "auto", "cpu", "cuda", "cuda:1" or "mps".
         known: columns known ahead, which `evaluate` decides how to use; None: there are none.
+        futures: their values, of each series.
+        categories: of the columns with categories.
     """
 
-    def __init__(self, device: str = "auto", known: Known | None = None) -> None:
-        self.member, self.known = pretrained(device), known
+    def __init__(
+        self,
+        panel: Sequence[Series],
+        columns: Sequence[str],
+        *,
+        device: str = "auto",
+        known: Known | None = None,
+        futures: Sequence[Future] = (),
+        categories: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        self.member, self.panel, self.columns, self.known = pretrained(device), panel, columns, known
+        self.futures, self.categories = futures, categories or {}
+        self.seasons = network_seasons(panel, columns)
         self.kind = NETWORK if known is None else BOTH
         """How the columns are used; `evaluate` chooses."""
         self.gain = "" if known is None else "the series are too short to say by how much they lower the error"
         """By how much the columns lower the error of earlier forecasts, in words."""
         self.width = 1.0
         """Factor of the intervals around effects, from the coverage of earlier forecasts; `evaluate` chooses."""
+        self.usual: int | str | None = None
+        """The horizon if none is asked for; None: the rows that are known ahead."""
         self._effects: PanelEffects | None = None
 
     @property
@@ -73,83 +95,125 @@ class ZeroModel:
         version = self.member.version
         return {NETWORK: version, EFFECTS: EFFECTS, BOTH: f"{EFFECTS} + {version}"}[self.kind]
 
+    def horizon(self, horizon: int | str | None) -> int | str:
+        """The horizon, for None the usual one, or the rows that are known ahead of every series.
+
+        Raises:
+            InputError: there is none, and nothing is known ahead.
+        """
+        if (horizon := self.usual if horizon is None else horizon) is not None:
+            return horizon
+        if not (rows := rows_known(self.panel, self.futures)):
+            raise InputError('horizon: expected the rows to forecast, such as 24, or a span such as "2weeks"')
+        return rows
+
+    def steps(self, horizon: int | str | None) -> int:
+        """The most rows that are forecast of a series."""
+        far = self.horizon(horizon)
+        return max(series.frequency.rows_of(far, series.timestamps) for series in self.panel)
+
     def forecast(
         self,
-        panel: Sequence[Series],
-        columns: Sequence[str],
-        seasons: tuple[int, int],
+        horizon: int | str | None,
         *,
-        horizon: int | str,
         levels: Sequence[int] = (),
-        ahead: Sequence[Float64[np.ndarray, "h k"]] = (),
-    ) -> list[Forecast]:
+        panel: Sequence[Series] | None = None,
+        explained: bool = False,
+    ) -> Forecasts:
         """Forecast the rows after each series.
 
         Args:
-            panel: series of any length from 1 row, with NaN where a value is missing.
-            columns: the columns to forecast, each by itself.
-            seasons: see `network_seasons`.
-            horizon: rows to forecast, or a span or date, see `Frequency.rows_of`; beyond one pass by rolling.
+            horizon: rows to forecast, or a span or date, see `Frequency.rows_of`; None: see `horizon`. Beyond one pass
+                by rolling.
             levels: interval levels in percent; a constant column has none.
-            ahead: values of the columns known ahead in the rows to forecast of each series.
+            panel: of several series those that are forecast; None: all. `futures` are of these.
+            explained: also the sources of the forecasts: the level, each column known ahead and the calendar, as exact
+                parts of the effects, and "history", what the network adds to them.
 
         Raises:
             InputError: a column without any value in its last COUNTED rows, or less than a row to forecast.
         """
-        lengths = [series.frequency.rows_of(horizon, series.timestamps) for series in panel]
-        histories = [column for series in panel for column in column_values(series, columns).T]
-        for place, history in enumerate(histories):
-            if not np.isfinite(history[-COUNTED:]).any():
-                name = f"{panel[place // len(columns)].name}: column {columns[place % len(columns)]!r}"
-                where = f" in its last {COUNTED:,} rows" if np.isfinite(history).any() else ""
-                raise InputError(f"{name} has no value{where}; leave it out with dataset.exclude")
-        version = self.member.network.version
-        past, most = Histories.of(histories, seasons, version.history), max(lengths)
-        kind, left, before = NETWORK, None, self._effects
-        if self.known is None or self.kind == NETWORK:
-            self._effects = None
-        else:
+        far, columns, panel = self.horizon(horizon), self.columns, self.panel if panel is None else panel
+        if self.known is not None and self._effects is None:
+            self.evaluate(horizon)
+        lengths = [series.frequency.rows_of(far, series.timestamps) for series in panel]
+        by_series, most, n = [column_values(series, columns) for series in panel], max(lengths), len(columns)
+        for series, values in zip(panel, by_series, strict=True):
+            for column, history in zip(columns, values.T, strict=True):
+                if not np.isfinite(history[-COUNTED:]).any():
+                    where = f" in its last {COUNTED:,} rows" if np.isfinite(history).any() else ""
+                    raise InputError(
+                        f"{series.name}: column {column!r} has no value{where}; leave it out with dataset.exclude"
+                    )
+        ahead, before = list[np.ndarray](), self._effects
+        for series, future, rows in zip(panel, self.futures, lengths, strict=False):
+            ahead.append(future.at(future_index(series, rows), self.known.columns if self.known else ()))
+        self._effects = None
+        if self.known is not None and self.kind != NETWORK:
             penalties = [] if before is None else [each.penalty for each in before.by_column]
             self._effects = PanelEffects(panel, columns, self.known, penalties=penalties)
-            origins = [(place, len(series)) for place, series in enumerate(panel)]
-            left = self._effects.remainders(panel, origins, dict(enumerate(ahead)), most, seasons, version.history)
-            kind = self.kind
-        found = candidates(self.member, past, left, panel[0].frequency, most, [kind])[kind]
-        by_name = {"forecast": found[0], **self._bands(past, found, levels, kind)}
-        shape = len(panel), len(columns), most
-        values = {name: rows.reshape(shape).swapaxes(1, 2) for name, rows in by_name.items()}
-        points = values.pop("forecast")
-        return [
-            Forecast(
-                series=series,
-                targets=tuple(columns),
-                values=points[place, :n],
-                pred_len=version.horizon,
-                bands={name: rows[place, :n] for name, rows in values.items()},
-            )
-            for place, (series, n) in enumerate(zip(panel, lengths, strict=True))
-        ]
+        origins = [(place, len(series)) for place, series in enumerate(panel)]
+        paths = joined(found[self.kind] for found, _ in self._from(panel, origins, most, levels, [self.kind], ahead))
+        paths = paths.until(np.repeat(lengths, n))
+        paths.check_finite()
+        if not explained:
+            return paths
+        sources = dict[str, np.ndarray]()
+        for place, (series, known) in enumerate(zip(panel, ahead, strict=True) if self._effects else ()):
+            for name, parts in self._effects.contributions(place, series, known).items() if self._effects else ():
+                values = sources.setdefault(name, np.full_like(paths.mean, np.nan))
+                values[place * n : (place + 1) * n, : len(parts)] = parts.T
+        return replace(paths, sources={**sources, HISTORY: paths.mean - sum(sources.values(), np.zeros(1))})
 
-    def explained(
-        self, forecasts: Sequence[Forecast], ahead: Sequence[Float64[np.ndarray, "h k"]] = ()
-    ) -> list[Forecast]:
-        """The forecasts that `forecast` has just made, each with its sources: the level, each column known ahead and
-        the calendar, as exact parts of the effects, and "history", what the network adds to them."""
-        explained = list[Forecast]()
-        for place, forecast in enumerate(forecasts):
-            parts = {} if self._effects is None else self._effects.contributions(place, forecast.series, ahead[place])
-            effect = sum(parts.values(), np.zeros_like(forecast.values))
-            explained.append(replace(forecast, sources={**parts, HISTORY: forecast.values - effect}))
-        return explained
+    def _from(
+        self,
+        panel: Sequence[Series],
+        origins: Sequence[tuple[int, int]],
+        horizon: int,
+        levels: Sequence[int],
+        kinds: Sequence[str],
+        ahead: Sequence[np.ndarray] = (),
+        *,
+        of_constants: bool = False,
+    ) -> Iterator[tuple[dict[str, Forecasts], Histories]]:
+        """Forecasts of each kind from origins (series, and rows before it), and their histories, in parts; actual
+        values are those of the series. Other arguments as of `backtest`; `ahead`: see `PanelEffects.remainders`."""
+        rows, n = self.member.network.version.history, len(self.columns)
+        times = [in_utc([each.timestamps, future_index(each, horizon)]) for each in panel]
+        padding = np.full((horizon, n), np.nan)
+        by_series = [np.concatenate([column_values(each, self.columns), padding]) for each in panel]
+        at_once, steps = max(MOST_WINDOWS // n, 1), np.arange(horizon)
+        for some in (origins[first : first + at_once] for first in range(0, len(origins), at_once)):
+            histories = list[np.ndarray]()
+            for place, end in some:
+                values = by_series[place][:end]
+                histories += list(np.where(np.isfinite(values[-COUNTED:]).any(axis=0), values, 0.0).T)
+            past, left = Histories.of(histories, self.seasons, rows), None
+            if self._effects is not None:
+                known = dict(enumerate(ahead))
+                left = self._effects.remainders(panel, some, known, horizon, self.seasons, rows)
+            scale = seasonal_scale([np.where(past.observed, past.values, np.nan).T], self.seasons[0])
+            names, last = [panel[s].name for s, _ in some], np.array([times[s][end - 1] for s, end in some])
+            paths = Forecasts(
+                keys=keys_of(names, self.columns, last),
+                times=np.stack([times[s][end + steps] for s, end in some]).repeat(n, axis=0),
+                mean=past.repeated(horizon, 1),
+                actual=np.concatenate([by_series[s][end + steps].T for s, end in some]),
+                scale=scale,
+                change=scale,
+                zone=panel[0].timestamps.tz,
+                direct=self.member.network.version.horizon,
+            )
+            found = candidates(self.member, past, left, panel[0].frequency, horizon, kinds)
+            bands = {kind: self._bands(None if of_constants else past, found[kind], levels, kind) for kind in found}
+            yield {kind: replace(paths, mean=found[kind][0], bands=bands[kind]) for kind in found}, past
 
     def backtest(
         self,
-        panel: Sequence[Series],
-        columns: Sequence[str],
-        seasons: tuple[int, int],
         origins: Sequence[tuple[int, int]],
         *,
         horizon: int,
+        panel: Sequence[Series] | None = None,
         levels: Sequence[int] = (),
         kinds: Sequence[str] = (),
         of_constants: bool = False,
@@ -158,87 +222,67 @@ class ZeroModel:
         change over a season before the origin.
 
         Args:
-            panel, columns, seasons, levels: see `forecast`.
             origins: series, and rows before it; a column without a value in the COUNTED rows before it is zero.
             horizon: rows to forecast.
+            panel, levels: see `forecast`.
             kinds: the ways to use columns known ahead; none: `kind`. Their effects are fitted to the rows before the
                 first origin of each series.
             of_constants: also intervals after constant histories, of a single value.
         """
+        panel = self.panel if panel is None else panel
         before = [min((end for s, end in origins if s == place), default=len(each)) for place, each in enumerate(panel)]
-        effects = None if self.known is None else PanelEffects(panel, columns, self.known, rows=before)
-        self._effects = effects
-        rows, times, n = self.member.network.version.history, [in_utc(each) for each in panel], len(columns)
-        by_series = [column_values(each, columns) for each in panel]
-        last, mean = ("seasonal naive", "seasonal mean") if seasons[0] > 1 else ("naive", "mean")
-        parts, at_once = defaultdict[str, list[Forecasts]](list), max(MOST_WINDOWS // n, 1)
-        for some in (origins[first : first + at_once] for first in range(0, len(origins), at_once)):
-            histories = list[np.ndarray]()
-            for place, end in some:
-                values = by_series[place][:end]
-                histories += list(np.where(np.isfinite(values[-COUNTED:]).any(axis=0), values, 0.0).T)
-            past, left = Histories.of(histories, seasons, rows), None
-            if effects is not None:
-                left = effects.remainders(panel, some, {}, horizon, seasons, rows)
-            scale = seasonal_scale([np.where(past.observed, past.values, np.nan).T], seasons[0])
-            steps = np.arange(horizon)
-            paths = Forecasts(
-                keys=keys_of(
-                    [panel[s].name for s, _ in some], columns, np.array([times[s][end - 1] for s, end in some])
-                ),
-                times=np.stack([times[s][end + steps] for s, end in some]).repeat(n, axis=0),
-                mean=past.repeated(horizon, 1),
-                actual=np.concatenate([by_series[s][end + steps].T for s, end in some]),
-                scale=scale,
-                change=scale,
-                zone=panel[0].timestamps.tz,
-            )
-            found = candidates(self.member, past, left, panel[0].frequency, horizon, kinds or [self.kind])
-            for kind, each in found.items():
-                bands = self._bands(None if of_constants else past, each, levels, kind)
-                parts[kind].append(replace(paths, mean=each[0], bands=bands))
-            parts[last].append(paths)
-            parts[mean].append(replace(paths, mean=past.repeated(horizon, MEAN_OF)))
+        self._effects = None if self.known is None else PanelEffects(panel, self.columns, self.known, rows=before)
+        last, mean = ("seasonal naive", "seasonal mean") if self.seasons[0] > 1 else ("naive", "mean")
+        parts = defaultdict[str, list[Forecasts]](list)
+        for found, past in self._from(panel, origins, horizon, levels, kinds or [self.kind], of_constants=of_constants):
+            plain = replace(next(iter(found.values())), bands={})
+            found |= {last: replace(plain, mean=past.repeated(horizon, 1))}
+            found |= {mean: replace(plain, mean=past.repeated(horizon, MEAN_OF))}
+            for name, paths in found.items():
+                parts[name].append(paths)
         return {name: joined(each) for name, each in parts.items()}
 
     def rolling(
         self,
-        panel: Sequence[Series],
-        columns: Sequence[str],
-        seasons: tuple[int, int],
+        horizon: int | str | None,
         *,
-        horizon: int,
         levels: Sequence[int] = (),
         stride: int | None = None,
-        first_rows: Sequence[int] | None = None,
+        start: str | None = None,
     ) -> pd.DataFrame:
         """Forecasts from earlier rows of each series with the actual values, as the tables of `roll_panel`.
 
         Args:
-            panel, columns, seasons, levels: see `forecast`.
-            horizon: rows to forecast.
+            horizon, levels: see `forecast`.
             stride: rows between origins; None: the horizon.
-            first_rows: first row to forecast of each series; None: that of the first forecast that is scored.
+            start: first forecast time; None: that of the first forecast that is scored.
 
         Raises:
             InputError: a series has too few rows.
         """
-        firsts = [self._least(series, seasons, horizon) for series in panel] if first_rows is None else first_rows
-        tables, origins = list[pd.DataFrame](), list[tuple[int, int]]()
-        for place, (series, first) in enumerate(zip(panel, firsts, strict=True)):
-            ends = range(max(first, 1), len(series) - horizon + 1, stride or horizon)
+        steps, tables, origins = self.steps(horizon), list[pd.DataFrame](), list[tuple[int, int]]()
+        if self.known is not None:
+            self.evaluate(steps)
+        for place, series in enumerate(self.panel):
+            first = self._least(series, steps) if start is None else row_of(start, series, "start")
+            ends = range(max(first, 1), len(series) - steps + 1, stride or steps)
             if not ends:
                 raise InputError(
-                    f"{series.name}: expected at least {first + horizon} rows for one forecast of {horizon} rows, "
+                    f"{series.name}: expected at least {first + steps} rows for one forecast of {steps} rows, "
                     f"found {len(series)}"
                 )
             origins += [(place, end) for end in ends]
-        paths = self.backtest(panel, columns, seasons, origins, horizon=horizon, levels=levels)[self.kind]
-        owners = np.repeat([place for place, _ in origins], len(columns))
-        for place, series in enumerate(panel):
-            own = paths.part(np.flatnonzero(owners == place))
-            tables.append(tidy_table(own, series, self.member.network.version.horizon))
+        paths = self.backtest(origins, horizon=steps, levels=levels)[self.kind]
+        owners = np.repeat([place for place, _ in origins], len(self.columns))
+        for place, series in enumerate(self.panel):
+            tables.append(tidy_table(paths.part(np.flatnonzero(owners == place)), series))
         return pd.concat(tables, ignore_index=True)
+
+    def skill(self, horizon: int | str | None) -> float:
+        """Skill of forecasts from earlier rows; an InputError if the series are too short."""
+        if (scores := self.evaluate(horizon)) is None:
+            raise InputError(f"score: the series are too short for a test forecast of {self.steps(horizon)} rows")
+        return scores.skill
 
     def _bands(
         self, past: Histories | None, found: Candidate, levels: Sequence[int], kind: str
@@ -261,30 +305,25 @@ class ZeroModel:
         floor = np.tile(least, len(points) // len(least))[:, None]
         return {name: np.maximum(points + self.width * (each - points), floor) for name, each in bands.items()}
 
-    def _least(self, series: Series, seasons: tuple[int, int], horizon: int) -> int:
+    def _least(self, series: Series, horizon: int) -> int:
         """Rows before the first origin that is scored."""
-        shortest = max(LEAST_HISTORY, seasons[0] + 1, horizon)
+        shortest = max(LEAST_HISTORY, self.seasons[0] + 1, horizon)
         return shortest if self.known is None else max(shortest, int(LEAST_SHARE * len(series)))
 
     def evaluate(
-        self,
-        panel: Sequence[Series],
-        columns: Sequence[str],
-        seasons: tuple[int, int],
-        *,
-        horizon: int,
-        levels: Sequence[int] = (),
+        self, horizon: int | str | None, *, levels: Sequence[int] = (), panel: Sequence[Series] | None = None
     ) -> Scores | None:
         """Scores of forecasts from at most MOST_ORIGINS earlier rows of each series; None if all are too short.
 
         Arguments as of `forecast`. Scaled errors are relative to the mean change over a season before the origin. Where
         columns are known ahead, these forecasts choose `kind`.
         """
+        horizon, panel, columns = self.steps(horizon), self.panel if panel is None else panel, self.columns
         most = max(MOST_WINDOWS // (len(panel) * len(columns)), 1)
         chosen = panel[:: -(-len(panel) * len(columns) // MOST_WINDOWS)]
         seen, origins, overlap = list[np.ndarray](), list[tuple[int, int]](), 1
         for place, series in enumerate(chosen):
-            least = self._least(series, seasons, horizon)
+            least = self._least(series, horizon)
             stride = min(max((len(series) - horizon - least) // LEAST_ORIGINS, 1), horizon)
             ends = range(len(series) - horizon, least - 1, -stride)[: min(most, MOST_ORIGINS)]
             overlap = max(overlap, min(-(-horizon // stride), len(ends)))
@@ -300,9 +339,7 @@ class ZeroModel:
         kinds, checked, self.width = [NETWORK], levels, 1.0
         if self.known is not None:
             kinds, checked = [NETWORK, EFFECTS, BOTH], [*{*levels, CHECKED}]
-        found = self.backtest(
-            chosen, columns, seasons, origins, horizon=horizon, levels=checked, kinds=kinds, of_constants=True
-        )
+        found = self.backtest(origins, horizon=horizon, panel=chosen, levels=checked, kinds=kinds, of_constants=True)
         is_seen = np.concatenate(seen)[:, None]
         found = {name: replace(each, actual=np.where(is_seen, each.actual, np.nan)) for name, each in found.items()}
         by_kind = {kind: _mean_error(found[kind]) for kind in kinds}

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,13 @@ from informer.config.conversion import read_json
 from informer.config.data import InputFormat
 from informer.config.overrides import shell_command
 from informer.inference.explain import DIFFERENCE, HEADS, Explained
-from informer.inference.model import Forecast
 from informer.inference.rescore import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS
 from informer.inference.sources import LEVEL
 from informer.inference.writing import LONG_FILE
-from informer.read.series import column_values
+from informer.read.series import Series, column_values
 from informer.report.page import Content, profile, signed, to_html
 from informer.scoring.files import Tidy, named_alike, read_tidy
+from informer.scoring.forecasts import Forecasts
 
 ENDINGS = tuple(f".{kind}.{form.value}" for kind in ("forecast", "rolling") for form in Format)
 MODEL = "forecast"
@@ -92,30 +93,31 @@ def forecast_content(
 
 
 def untrained_content(
-    forecasts: Sequence[Forecast], verdict: str, *, title: str, subtitle: str, command: str, model: str = MODEL
-) -> Content:
+    panel: Sequence[Series], forecasts: Forecasts, verdict: str, *, title: str, subtitle: str, command: str,
+    model: str = MODEL,
+) -> Content:  # fmt: skip
     """Content of a page on forecasts of a model that was not trained on the series.
 
     Args:
-        forecasts: one of each series, with its history.
+        panel, forecasts: the series, and their forecasts.
         verdict: what is known of them, in words.
         title, subtitle: name of the data, and the model in words.
         command: repeats the forecasts.
         model: name of the model.
     """
-    columns, frames, pasts = list(forecasts[0].targets), list[pd.DataFrame](), list[pd.DataFrame]()
     content = Content(
         title=f"Forecast: {title}", subtitle=subtitle, verdict=f"{verdict[0].upper()}{verdict[1:]}.", model=model,
-        columns=columns, command=command,
+        columns=forecasts.columns, command=command,
     )  # fmt: skip
-    for each, place in [(each, place) for each in forecasts for place in range(len(columns))]:
-        pair = {"series": each.series.name if len(forecasts) > 1 else "", "column": columns[place]}
-        values = {name: rows[:, place] for name, rows in {"value": each.values, **each.bands}.items()}
-        ahead = pd.DataFrame({"time": each.timestamps, **values})
-        frames.append(ahead.assign(**pair, origin=np.datetime64("NaT", "ns"), actual=np.nan))
-        known = column_values(each.series, columns)[:, place]
-        pasts.append(pd.DataFrame({"time": each.series.timestamps, "value": known}).assign(**pair))
-    _add_evenly(content, pd.concat(frames, ignore_index=True), pd.concat(pasts, ignore_index=True))
+    names = [series.name if len(panel) > 1 else "" for series in panel]
+    keys = forecasts.keys.assign(series=np.repeat(names, len(content.columns)), origin=np.datetime64("NaT", "ns"))
+    pasts = [
+        pd.DataFrame({"time": series.timestamps, "value": values, "series": name, "column": column})
+        for name, series in zip(names, panel, strict=True)
+        for column, values in zip(content.columns, column_values(series, content.columns).T, strict=True)
+    ]
+    frame = replace(forecasts, keys=keys).table().rename(columns={"forecast": "value"})
+    _add_evenly(content, frame, pd.concat(pasts, ignore_index=True))
     return content
 
 
@@ -298,9 +300,9 @@ def write_explanation(found: Explained, settings: ExplainConfig, console: Consol
     given = ("input", "future", "what_if", "set", "against", "horizon")
     words = [(key, value) for key in given if (value := getattr(settings, key))]
     content = untrained_content(
-        found.first,
+        *(found.panel, found.first),
         _sources_in_words(found),
-        title=found.first[0].series.name if len(found.first) == 1 else f"{len(found.first):,} series",
+        title=found.panel[0].name if len(found.panel) == 1 else f"{len(found.panel):,} series",
         subtitle="By source, and what if columns known ahead change.",
         command=shell_command("explain", ("checkpoint", settings.checkpoint), *words),
     )
@@ -323,15 +325,13 @@ def _sources_in_words(found: Explained) -> str:
 
 def add_sources(content: Content, found: Explained) -> None:
     """Add the sources of the forecasts that the page shows."""
-    pairs = evenly([(place, column) for place in range(len(found.first)) for column in range(len(content.columns))])
     content.sources_note = NOTE
-    for place, column in pairs:
-        own, then, other = found.first[place], found.then[place] if found.then else None, None
-        if then is not None:
-            steps = then.timestamps.get_indexer(own.timestamps)
-            rows = np.where(steps < 0, np.nan, then.values[steps, column])  # NaN at times that it has not
-            other = {"name": HEADS[found.other or ""], "values": rows.tolist()}
-        values = {name: rows[:, column] for name, rows in own.sources.items() if name == LEVEL or rows[:, column].any()}
+    for path in evenly(range(len(found.first))):
+        steps, other = found.first.are_steps[path], None
+        if found.then is not None:
+            other = {"name": HEADS[found.other or ""], "values": found.then.mean[path, steps].tolist()}
+        values = {name: rows[path, steps] for name, rows in found.first.sources.items()}
+        values = {name: rows for name, rows in values.items() if name == LEVEL or rows.any()}
         content.sources.append(
             {
                 "names": list(values),

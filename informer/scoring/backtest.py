@@ -20,7 +20,7 @@ from informer.members.baselines import FittedBaseline, SeasonalNaive
 from informer.members.network import ForecastModel, at_least_zero, model_output
 from informer.networks.models.base import at_levels, point
 from informer.read.series import Series
-from informer.scoring.forecasts import Forecasts, Matrix, keys_of
+from informer.scoring.forecasts import Forecasts, Matrix, in_utc, keys_of
 from informer.scoring.intervals import Calibration
 from informer.scoring.recursion import passes
 from informer.scoring.residuals import ROUNDING, lag_of, residuals
@@ -164,7 +164,7 @@ def backtest(
     sizes, n, positions, pred_len = windows.sizes, len(columns), list(member.positions), windows.sizes.pred_len
     horizon = horizon or pred_len
     zone, names = panel[0].timestamps.tz, [each.name for each in panel]
-    times = np.concatenate([in_utc(each) for each in panel])
+    times = in_utc([each.timestamps for each in panel])
     unknown = np.full((len(panel), n), np.nan)
     most = max(AT_ONCE // (horizon * n), 1)
     for indices in torch.arange(len(windows), device=windows.starts.device).split(batch_size):
@@ -182,8 +182,8 @@ def backtest(
             paths = Forecasts(
                 keys=keys_of([names[place] for place in own], columns, times[origins[some]]),
                 times=times[rows].repeat(n, axis=0),
-                mean=_matrix(member.clipped(_original(ahead[some], units))),
-                actual=_matrix(_original(actual[some], units)),
+                mean=matrix(member.clipped(_original(ahead[some], units))),
+                actual=matrix(_original(actual[some], units)),
                 center=_numpy(units.center).ravel() if units.untransformed_scale is None else np.zeros(len(own) * n),
                 scale=_numpy(scale).ravel(),
                 change=(unknown if change is None else change)[own].ravel(),
@@ -203,22 +203,16 @@ def backtest(
                 quantiles = _quantiles(member, output[some, :horizon], *after)
             yield replace(
                 paths,
-                bands={name: _matrix(member.clipped(each)) for name, each in bands.items()},
-                levels={level: _matrix(member.clipped(each)) for level, each in quantiles.items()},
+                bands={name: matrix(member.clipped(each)) for name, each in bands.items()},
+                levels={level: matrix(member.clipped(each)) for level, each in quantiles.items()},
             )
-
-
-def in_utc(series: Series) -> np.ndarray:
-    """Timestamps of a series without a time zone, in UTC if they have one."""
-    times = series.timestamps
-    return (times if times.tz is None else times.tz_convert("UTC").tz_localize(None)).to_numpy()
 
 
 def _numpy(values: Tensor) -> Float64[np.ndarray, " *b"]:
     return values.cpu().double().numpy()
 
 
-def _matrix(values: Float64[np.ndarray, "b h n"]) -> Matrix:
+def matrix(values: Float64[np.ndarray, "b h n"]) -> Matrix:
     """Values of windows as those of paths, a path for each column."""
     return values.swapaxes(1, 2).reshape(-1, values.shape[1])
 

@@ -2,6 +2,7 @@
 
 import io
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -11,18 +12,28 @@ import pandas as pd
 
 from informer.base.errors import InputError, counted
 from informer.base.files import make_folder, reading, wait_for_lock, writing
+from informer.scoring.forecasts import Forecasts
 
 KEYS = ["series", "column", "origin", "time", "name"]
 COLUMNS = ["logged", "model", *KEYS, "value"]
 HEADER = ",".join(COLUMNS).encode() + b"\n"
 
 
-def append(log: Path, rows: pd.DataFrame, *, model: str) -> None:
-    """Add rows of KEYS and `value`: a forecast (name: value), or an end of its interval or a quantile (lo80, q10).
+def append(log: Path, forecasts: Sequence[Forecasts], *, model: str, is_unnamed: bool) -> None:
+    """Add forecasts: rows of KEYS and `value`, which is a forecast (name: value), an end of its interval or a quantile
+    (lo80, q10). With `is_unnamed`, that of a file that is a single series, the series has no name.
 
     Raises:
         InputError: another file, or it cannot be written; it is then as it was.
     """
+    tables = [each.table().drop(columns=["step", "actual"]) for each in forecasts]
+    if not tables:
+        return
+    rows = pd.concat(
+        [each.assign(**{name: list(map(str, each[name])) for name in ("origin", "time")}) for each in tables]
+    )
+    rows = rows.melt(KEYS[:-1], var_name="name").replace({"name": {"forecast": "value"}})
+    rows = rows.assign(series="") if is_unnamed else rows
     make_folder(log.absolute().parent)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     text = rows.assign(logged=now, model=model)[COLUMNS].to_csv(index=False, header=False).encode()

@@ -5,14 +5,16 @@ As a file they are one tidy table: series, column, origin, step, time, forecast,
 quantiles (q10), actual. In memory they are matrices of paths and steps, a sixth of the size of that table.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64, Int64, Shaped
+from jaxtyping import Bool, Float64, Int64, Shaped
 
+from informer.base.errors import InputError
 from informer.base.quantiles import BAND, MEDIAN, bands_by_level, central_pairs, quantile_name
 
 KEYS = ("series", "column", "origin")
@@ -25,6 +27,14 @@ def in_zone(times: Shaped[np.ndarray, " t"] | pd.Series, zone: tzinfo | None) ->
     """Times in UTC in a time zone; without one as they are."""
     index = pd.DatetimeIndex(times)
     return index if zone is None else index.tz_localize("UTC").tz_convert(zone)
+
+
+def in_utc(indices: Sequence[pd.DatetimeIndex]) -> Shaped[np.ndarray, " t"]:
+    """Times one after the other without a time zone, in UTC if they have one; an error of pandas if one is beyond the
+    range of the finest of their units."""
+    first, *others = (each if each.tz is None else each.tz_convert("UTC").tz_localize(None) for each in indices)
+    times: np.ndarray = first.append(others).to_numpy()
+    return times
 
 
 def keys_of(series: Sequence[str], columns: Sequence[str], origins: Shaped[np.ndarray, " w"]) -> pd.DataFrame:
@@ -48,6 +58,8 @@ class Forecasts:
         center, scale: of the column in training, for errors in scaled units; one for all paths, or one of each.
         change: mean change of the column over a season in training, the unit of MASE; as `center`.
         zone: time zone of the origins and times; None: they have none.
+        direct: steps of one pass, after which a forecast continues from itself; None: all.
+        sources: of an explained forecast, what adds up to `mean`, by name.
     """
 
     keys: pd.DataFrame
@@ -60,6 +72,8 @@ class Forecasts:
     scale: Float64[np.ndarray, " _"] = field(default_factory=lambda: np.ones(1))
     change: Float64[np.ndarray, " _"] = field(default_factory=lambda: np.full(1, np.nan))
     zone: tzinfo | None = None
+    direct: int | None = None
+    sources: Mapping[str, Matrix] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -71,6 +85,23 @@ class Forecasts:
             return self.levels
         by_level = {level: self.bands[name] for level, name in bands_by_level(self.bands).items()}
         return dict(sorted(({MEDIAN: self.mean} | by_level).items()))
+
+    @property
+    def are_steps(self) -> Bool[np.ndarray, "p h"]:
+        """Which steps are before the end of their path."""
+        return ~np.isnan(self.mean)
+
+    @property
+    def rolled(self) -> Bool[np.ndarray, "p h"]:
+        """Which steps continue the forecast from itself."""
+        steps = np.arange(self.mean.shape[1])
+        return self.are_steps & (steps >= (len(steps) if self.direct is None else self.direct))
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        names: list[str] = self.keys["column"].unique().tolist()
+        return names
 
     @property
     def matrices(self) -> dict[str, np.ndarray]:
@@ -92,7 +123,7 @@ class Forecasts:
         table = repeated.assign(step=steps, **{name: values.ravel() for name, values in self.matrices.items()})
         if self.zone is not None:
             table = table.assign(**{name: in_zone(table[name], self.zone) for name in ("origin", "time")})
-        return table[~np.isnan(self.mean).ravel()].reset_index(drop=True)
+        return table[self.are_steps.ravel()].reset_index(drop=True)
 
     @classmethod
     def of_table(cls, table: pd.DataFrame) -> "Forecasts":
@@ -106,7 +137,7 @@ class Forecasts:
         steps[order] = pd.Series(numbers[order]).groupby(numbers[order]).cumcount()
         place, shape = (numbers, steps), (int(numbers.max()) + 1, int(steps.max()) + 1)
         times = table["time"].to_numpy()
-        found = {"time": np.full(shape, 0 if times.dtype.kind == "i" else np.datetime64("NaT"), times.dtype)}
+        found = {"time": np.full(shape, _nothing(times.dtype), times.dtype)}
         bands = [str(name) for name in table.columns if BAND.fullmatch(str(name))]
         found |= {name: np.full(shape, np.nan) for name in ("forecast", "actual", *bands)}
         for name, values in found.items():
@@ -143,31 +174,63 @@ class Forecasts:
             **cut,
             bands={name: values[paths, :steps] for name, values in self.bands.items()},
             levels={level: values[paths, :steps] for level, values in self.levels.items()},
+            sources={name: values[paths, :steps] for name, values in self.sources.items()},
             **{name: each[paths] if len(each) == len(self) else each for name, each in units.items()},
         )
 
+    def check_finite(self) -> None:
+        """Raise an InputError if a forecast is not finite, or a band is infinite."""
+        are_wrong = ~(pd.isna(self.times) | np.isfinite(self.mean)).all(axis=1)
+        for ends in self.bands.values():
+            are_wrong |= np.isinf(ends).any(axis=1)
+        if are_wrong.any():
+            name = self.keys["series"].iloc[int(are_wrong.argmax())]
+            raise InputError(f"{name}: the forecast is not finite; look for extreme values in its last rows")
+
+    def until(self, ends: Int64[np.ndarray, " p"]) -> "Forecasts":
+        """The same, of each path only so many steps."""
+        is_after = np.arange(self.mean.shape[1]) >= ends[:, None]
+        times, mean, actual = (
+            np.where(is_after, _nothing(each.dtype), each) for each in (self.times, self.mean, self.actual)
+        )
+        bands = {name: np.where(is_after, np.nan, each) for name, each in self.bands.items()}
+        return replace(self, times=times, mean=mean, actual=actual, bands=bands)
+
+
+def _nothing(of: np.dtype[Any]) -> Any:
+    """What stands for a missing value in a matrix."""
+    return {"i": 0, "M": np.datetime64("NaT")}.get(of.kind, np.nan)
+
 
 def joined(parts: Iterable[Forecasts]) -> Forecasts:
-    """The paths of several parts of the same forecasts, in order."""
+    """The paths of several parts of the same forecasts, in order; a source that a part does not have is zero there."""
     first, *others = all_of = [*parts]
     if not others:
         return first
+
+    longest = max(part.mean.shape[1] for part in all_of)
 
     def of(name: str) -> np.ndarray:
         values = [getattr(part, name) for part in all_of]
         return np.concatenate([np.broadcast_to(x, (len(p), *x.shape[1:])) for x, p in zip(values, all_of, strict=True)])
 
+    def steps_of(matrices: Sequence[np.ndarray]) -> np.ndarray:
+        lacking = [np.full((len(x), longest - x.shape[1]), _nothing(x.dtype), x.dtype) for x in matrices]
+        return np.concatenate([np.concatenate(each, axis=1) for each in zip(matrices, lacking, strict=True)])
+
+    def matrices(of_part: Callable[[Forecasts], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        names = dict.fromkeys(name for part in all_of for name in of_part(part))
+        return {name: steps_of([of_part(p).get(name, np.zeros_like(p.mean)) for p in all_of]) for name in names}
+
+    stacked: dict[str, Any] = {n: steps_of([getattr(part, n) for part in all_of]) for n in ("times", "mean", "actual")}
+    stacked |= {name: of(name) for name in ("center", "scale", "change")}
     return replace(
         first,
         keys=pd.concat([part.keys for part in all_of], ignore_index=True),
-        times=of("times"),
-        mean=of("mean"),
-        actual=of("actual"),
-        bands={name: np.concatenate([part.bands[name] for part in all_of]) for name in first.bands},
+        bands=matrices(lambda part: part.bands),
+        sources=matrices(lambda part: part.sources),
         levels={level: np.concatenate([part.levels[level] for part in all_of]) for level in first.levels},
-        center=of("center"),
-        scale=of("scale"),
-        change=of("change"),
+        **stacked,
     )
 
 

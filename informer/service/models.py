@@ -18,12 +18,13 @@ from informer.config.commands import ServeConfig
 from informer.config.data import DatasetConfig, InputFormat
 from informer.config.fields import problems_of
 from informer.data.history import check_futures
-from informer.inference.model import Forecast, TrainedModel, interval_notes
+from informer.inference.model import Answer, TrainedModel, interval_notes
 from informer.inference.untrained import untrained
-from informer.inference.zero import ZeroModel
+from informer.members.zero import pretrained as load_pretrained
 from informer.read.dialect import find_encoding
 from informer.read.series import Series
 from informer.read.table import read_errors
+from informer.scoring.forecasts import Forecasts
 from informer.scoring.intervals import LEVELS
 from informer.service.schemas import Description, Query, Tables, check_size, check_values
 
@@ -60,7 +61,7 @@ def media_type(content_type: str) -> tuple[str, str | None]:
 
 
 Source = bytes | pd.DataFrame
-Part = Callable[[slice], Sequence[Forecast]]
+Part = Callable[[slice], Forecasts]
 """Forecasts some of the series of a request."""
 
 
@@ -79,9 +80,7 @@ class Model:
     read: Callable[[Source, Source | None, InputFormat, Query], tuple[Sequence[Series], Part, int]]
     rows: Callable[[str | None, Series], int]
 
-    def answer(
-        self, content: bytes, content_type: str, query: Query, settings: ServeConfig
-    ) -> Iterator[list[Forecast]]:
+    def answer(self, content: bytes, content_type: str, query: Query, settings: ServeConfig) -> Iterator[list[Answer]]:
         """The forecasts for the body of a request in parts, the first of which is empty: it reads the table.
 
         Raises:
@@ -94,7 +93,8 @@ class Model:
         check_values(settings, len(series), most, n_inputs or len(series[0].columns), self.description.pred_len)
         yield []
         for first in range(0, len(series), at_once):
-            yield [*forecast(slice(first, first + at_once))]
+            part = slice(first, first + at_once)
+            yield [(series[part], forecast(part))]
 
 
 def _sources(
@@ -131,22 +131,21 @@ def _check_text(text: str, settings: ServeConfig, read: int) -> None:
 
 def pretrained(settings: ServeConfig) -> Model:
     """The pretrained network, for numeric columns of any table, with effects of those known ahead."""
-    model = ZeroModel(settings.device)
-    version, least = model.member.version, model.member.network.version.horizon
+    member = load_pretrained(settings.device)
+    version, least = member.version, member.network.version.horizon
 
     def read(
         frame: Source, future: Source | None, form: InputFormat, query: Query
     ) -> tuple[Sequence[Series], Part, int]:
-        config, name, levels = form.applied_to(DatasetConfig()), query.name or FRAME, query.levels
-        subject = untrained(frame, config, name=name, future=future, most_series=settings.max_series)
-        panel, columns, seasons = subject.panel, subject.columns, subject.seasons
-        if subject.known is not None:  # effects are those of all series together
-            return panel, lambda _: subject.forecast(query.horizon, settings.device, levels=levels), len(panel)
-
-        def forecast(part: slice) -> Sequence[Forecast]:
-            return model.forecast(panel[part], columns, seasons, horizon=query.horizon or least, levels=levels)
-
-        return panel, forecast, AT_ONCE
+        config, most = form.applied_to(DatasetConfig()), settings.max_series
+        model = untrained(
+            frame, config, name=query.name or FRAME, future=future, most_series=most, device=settings.device
+        )
+        # effects are those of all series together
+        panel, horizon, at_once = model.panel, query.horizon or least, AT_ONCE
+        if model.known is not None:
+            horizon, at_once = model.horizon(query.horizon), len(panel)
+        return panel, lambda part: model.forecast(horizon, levels=query.levels, panel=panel[part]), at_once
 
     about = Description(name=ZERO, model=version, changed=version, seq_len=2, pred_len=least, intervals=list(LEVELS))
     return Model(about, read, lambda horizon, series: series.frequency.rows_of(horizon or least, series.timestamps))
@@ -164,7 +163,7 @@ def trained(name: str, path: Path, settings: ServeConfig) -> Model:
         series, ahead = reader.read(frame, query.name or FRAME, form, future=future)
         check_futures(columns, has_futures=bool(ahead))
 
-        def forecast(part: slice) -> Sequence[Forecast]:
+        def forecast(part: slice) -> Forecasts:
             known = ahead[part] or None
             return model.forecast(series[part], horizon=query.horizon, levels=query.levels, futures=known)
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Annotated, Any, final
 from uuid import uuid4
 
-import numpy as np
 import prometheus_client
 import uvicorn
 from fastapi import FastAPI, Query, Request
@@ -37,9 +36,10 @@ import informer
 from informer.base.console import say
 from informer.base.errors import InputError, is_out_of_memory, printable
 from informer.config.commands import PredictConfig, ServeConfig
-from informer.inference.model import Forecast, table_of
-from informer.inference.writing import stamps, to_csv
+from informer.inference.model import Answer
+from informer.inference.writing import columns_of, to_csv
 from informer.report.page import hashes
+from informer.scoring.forecasts import joined
 from informer.service import schemas
 from informer.service.models import CSV, JSON, Models, Refused, media_type
 
@@ -138,12 +138,12 @@ class App:
                 accepted = [kind for kind in (CSV, JSON) if kind in request.headers.get("accept", "")]
                 kind = accepted[0] if len(accepted) == 1 else media_type(content_type)[0]
                 model = await self._in_pool(self.models.get, query.model)
-                parts, forecasts = model.answer(content, content_type, query, self.settings), list[Forecast]()
+                parts, answers = model.answer(content, content_type, query, self.settings), list[Answer]()
                 # after the timeout there are no further parts
                 while (part := await self._in_pool(next, parts, None)) is not None:
-                    forecasts += part
-                FORECASTS.labels(model.description.name).inc(sum(each.values.size for each in forecasts))
-                return await self._in_pool(to_body, forecasts, kind)
+                    answers += part
+                FORECASTS.labels(model.description.name).inc(sum(int(paths.are_steps.sum()) for _, paths in answers))
+                return await self._in_pool(to_body, answers, kind)
         except TimeoutError as error:
             if not received:
                 raise Refused(408, f"timeout: the body did not arrive within {timeout:g} s") from error
@@ -156,18 +156,18 @@ class App:
         return await asyncio.get_running_loop().run_in_executor(self._pool, run)
 
 
-def to_body(forecasts: Sequence[Forecast], kind: str) -> tuple[bytes, str]:
-    """Encode the forecasts of a request; returns the content and its Content-Type.
+def to_body(answers: Sequence[Answer], kind: str) -> tuple[bytes, str]:
+    """Encode the forecasts of a request, made in parts; returns the content and its Content-Type.
 
     CSV is as `informer predict` writes it; JSON is `schemas.Answer` with the same cells, missing ones null.
 
     Raises:
-        InputError: a forecast that is not finite, or two columns with the same name.
+        InputError: two columns with the same name.
     """
+    panel, paths = [each for of, _ in answers for each in of], joined(paths for _, paths in answers)
     if kind == CSV:
-        return to_csv(forecasts, PredictConfig().digits), f"{CSV}; charset={forecasts[0].series.dialect.encoding}"
-    times = [np.array(stamps(forecast), dtype=object) for forecast in forecasts]
-    written = table_of(forecasts).assign(**{forecasts[0].keys[-1]: np.concatenate(times)})
+        return to_csv(panel, paths, PredictConfig().digits), f"{CSV}; charset={panel[0].dialect.encoding}"
+    written = columns_of(panel, paths, as_written=True)
     table = {name: [None if cell != cell else cell for cell in cells.tolist()] for name, cells in written.items()}
     return json.dumps({"forecast": table}, allow_nan=False).encode(), JSON
 

@@ -28,7 +28,6 @@ from informer.data.seasonality import bridged
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows
 from informer.inference.model import TrainedModel
-from informer.inference.untrained import Untrained
 from informer.inference.zero import LEAST_HISTORY, MOST_WINDOWS, ZeroModel
 from informer.members.baselines import naive_quantiles_after
 from informer.members.peers import PEERS, peer
@@ -83,14 +82,12 @@ class _Task:
 
     Args:
         subject: the series that are tested, with all of their rows.
-        seasons: see `network_seasons`.
         horizon: rows of each forecast.
         n_tests: forecasts of each series and column.
         device: as of `leaderboard`.
     """
 
-    subject: Untrained
-    seasons: tuple[int, int]
+    subject: ZeroModel
     horizon: int
     n_tests: int
     device: str
@@ -120,7 +117,7 @@ class _Task:
 
 
 def leaderboard(
-    subject: Untrained, models: Sequence[str], horizon: int, *, device: str, settings: Mapping[str, Any] | None = None
+    subject: ZeroModel, models: Sequence[str], horizon: int, *, device: str, settings: Mapping[str, Any] | None = None
 ) -> Leaderboard:
     """Compare forecasters.
 
@@ -149,16 +146,16 @@ def leaderboard(
         if name == "zero":
             paths = zero
         elif name == "theta":
-            past = Histories.of(task.histories, task.seasons)
+            past = Histories.of(task.histories, task.subject.seasons)
             values, observed = map(torch.from_numpy, (past.values, past.observed))
-            found = theta(values, observed, task.seasons[0], horizon).numpy()
+            found = theta(values, observed, task.subject.seasons[0], horizon).numpy()
             paths = replace(naive, mean=past.bounded(found[..., None])[..., 0])
         elif name == "naive":
-            quantiles = naive_quantiles_after(task.histories, task.seasons[0], naive.mean, DECILES)
+            quantiles = naive_quantiles_after(task.histories, task.subject.seasons[0], naive.mean, DECILES)
             paths = replace(naive, levels=quantiles)
         elif name in peers:
             histories = [*map(bridged, task.histories)]
-            mean, levels = peers[name](histories, task.owners, task.seasons[0], horizon, DECILES)
+            mean, levels = peers[name](histories, task.owners, task.subject.seasons[0], horizon, DECILES)
             paths = replace(naive, mean=mean, levels=levels)
         else:
             trained = _trained(name, task, settings or {})
@@ -174,7 +171,7 @@ def leaderboard(
     return _compared(scores, seconds, notes)
 
 
-def _task(subject: Untrained, horizon: int, device: str) -> tuple[_Task, list[str]]:
+def _task(subject: ZeroModel, horizon: int, device: str) -> tuple[_Task, list[str]]:
     """The series that are long enough, at most MOST_WINDOWS forecasts of them, and notes on the others."""
     rows = sorted(map(len, subject.panel))[len(subject.panel) // 2]
     n_tests = min(max(int((1 - LEAST_SHARE) * rows) // horizon, 1), MOST_TESTS)
@@ -187,20 +184,18 @@ def _task(subject: Untrained, horizon: int, device: str) -> tuple[_Task, list[st
         notes.append(f"left out: {counted(len(subject.panel) - len(long), 'series')} of fewer than {least} rows")
     if len(chosen) < len(long):
         notes.append(f"tested: {len(chosen)} of {len(long)} series, evenly spaced")
-    own = replace(subject, panel=chosen, futures=())
-    return _Task(subject=own, seasons=subject.seasons, horizon=horizon, n_tests=n_tests, device=device), notes
+    own = ZeroModel(chosen, subject.columns, device=device, known=subject.known, categories=subject.categories)
+    own.seasons = subject.seasons
+    return _Task(subject=own, horizon=horizon, n_tests=n_tests, device=device), notes
 
 
 def _zero_and_naive(task: _Task) -> tuple[Forecasts, Forecasts]:
     """Forecasts of the pretrained network, and of the seasonal naive without quantiles."""
-    model, subject = ZeroModel(task.device, task.subject.known), task.subject
-    if subject.known is not None:  # how columns are used is chosen before the first forecast
-        model.evaluate(task.before, subject.columns, task.seasons, horizon=task.horizon)
+    model = task.subject
+    if model.known is not None:  # how columns are used is chosen before the first forecast
+        model.evaluate(task.horizon, panel=task.before)
     levels = [round(200 * level - 100) for level in DECILES if level > MEDIAN]
-    own, naive, _ = model.backtest(
-        subject.panel, subject.columns, task.seasons, task.origins, horizon=task.horizon, levels=levels,
-        of_constants=True,
-    ).values()  # fmt: skip
+    own, naive, _ = model.backtest(task.origins, horizon=task.horizon, levels=levels, of_constants=True).values()
     return replace(own, bands={}, levels=own.quantiles), naive
 
 
@@ -212,7 +207,7 @@ def _trained(name: str, task: _Task, settings: Mapping[str, Any]) -> Forecasts:
     known = () if subject.known is None else subject.known.columns
     rows = min(map(len, panel))
     given = {key: value for key, value in settings.items() if key.partition(".")[0] not in OF_TABLE}
-    lengths = {} if "seq_len" in given else {"seq_len": (seq_len := lookback(rows, horizon, task.seasons[0]))}
+    lengths = {} if "seq_len" in given else {"seq_len": (seq_len := lookback(rows, horizon, task.subject.seasons[0]))}
     lengths |= {} if "label_len" in given or not lengths else {"label_len": seq_len // 2}
     defaults = {"device": task.device, "trainer.tracker": [], "dataset": "csv", **lengths}
     config = compose({**defaults, **given, "model": name, "pred_len": horizon, "targets": [*subject.columns]})

@@ -15,7 +15,7 @@ from stores import panel_written, read_written
 from informer import Forecaster, InputError
 from informer.config.data import DatasetConfig
 from informer.data.diagnosis import survey_file
-from informer.inference.model import Forecast
+from informer.data.history import future_index
 from informer.inference.writing import stamps
 from informer.read.series import Series
 
@@ -81,7 +81,7 @@ def test_numbers_of_periods(freq: str, style: str, tmp_path: Path) -> None:
     weeks = [{"g": iso.year, "w": iso.week} for iso in (time.isocalendar() for time in times)]
     cells = [style.format(**one, **week) for one, week in zip(facts, weeks, strict=True)]
     series = same(numbered(cells[:126]), times[:126], tmp_path)
-    assert stamps(Forecast(series=series, targets=("load",), values=np.zeros((4, 1)), pred_len=4)) == cells[126:]
+    assert stamps([series], future_index(series, 4)) == cells[126:]
 
 
 NO_DATE, NUMBERS = r"row 2, column 'Tag': expected a date", r"found numbers such as .*, or name"

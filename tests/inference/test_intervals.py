@@ -14,8 +14,8 @@ from torch import Tensor
 
 from informer import Forecaster, InputError, checkpoint
 from informer.data.windows import Batch, Windows
-from informer.inference.model import table_of
 from informer.inference.rolling import RATE, Tracking
+from informer.inference.writing import table_of
 from informer.scoring import residuals as conformal
 from informer.scoring.intervals import Calibration, saved_calibration
 from informer.scoring.residuals import Residuals
@@ -90,7 +90,8 @@ def test_training_calibrates_on_the_later_half_of_validation(trained: Trained) -
     expected = np.stack([ordered[place_of(80, 20, step), step] for step in range(6)])
     expected = expected * unit(np.abs(np.diff(values[300 - seq_len : 300], axis=0)).mean(0))
     scored = forecaster.trained.scored
-    found = table_of(scored.forecast(scored.reader.series(frame.iloc[:300], "frame"), levels=[80]))
+    series = scored.reader.series(frame.iloc[:300], "frame")
+    found = table_of(series, scored.forecast(series, levels=[80]))
     for i, name in enumerate(saved.targets):
         np.testing.assert_allclose(found[f"{name}_hi80"] - found[name], expected[:, i], rtol=1e-3, atol=1e-5)
         np.testing.assert_allclose(found[name] - found[f"{name}_lo80"], expected[:, i], rtol=1e-3, atol=1e-5)
@@ -243,7 +244,7 @@ def test_coverage_is_counted_over_the_test_windows(trained: Trained, folder: Pat
     scored = Forecaster.load(trained.run_dir, device="cpu").trained.scored
     origins = range(250, 320 - 6 + 1)
     parts = [scored.reader.series(frame.iloc[:origin], "frame") for origin in origins]
-    ahead = [table_of(scored.forecast(part, levels=[80, 95])) for part in parts]
+    ahead = [table_of(part, scored.forecast(part, levels=[80, 95])) for part in parts]
     report = json.loads((trained.run_dir / "metrics.json").read_text())["intervals"]
     for level in (80, 95):
         inside = [

@@ -9,7 +9,7 @@ from entry_points import ROOT, SMALL, Trained, done, refusal
 
 from informer import Forecaster, InputError
 from informer.inference import model as predictor
-from informer.inference.model import table_of
+from informer.inference.writing import table_of
 
 COLUMNS = ["temperature", "visitors", "price", "demand"]
 
@@ -34,7 +34,7 @@ def test_every_origin_is_forecast_as_a_table_that_ends_there(
     assert list(rolled["origin"].unique()) == [frame["date"].iloc[row - 1] for row in origins]
     for row in origins:
         series = scored.reader.series(frame.iloc[:row], "frame")
-        ahead = table_of(scored.forecast(series, horizon=horizon, levels=[50]))
+        ahead = table_of(series, scored.forecast(series, horizon=horizon, levels=[50]))
         own = rolled[rolled["origin"] == frame["date"].iloc[row - 1]]
         for column in COLUMNS:
             one = own[own["column"] == column]

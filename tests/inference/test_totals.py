@@ -11,7 +11,6 @@ from entry_points import done, refusal
 from informer import InputError
 from informer.config.commands import ForecastConfig
 from informer.config.data import DatasetConfig
-from informer.inference.model import Forecast
 from informer.inference.totals import cubes_of, errors_of, interval, totals
 from informer.read.frequency import Frequency
 from informer.read.series import Series
@@ -44,8 +43,8 @@ def held(n: int, seed: int) -> tuple[Forecasts, int]:
     return Forecasts(keys=keys, times=times, mean=0 * actual, actual=actual, scale=np.ones(n * S)), n
 
 
-def forecasts(shift: int = 0) -> list[Forecast]:
-    """One per series, its level as value; `shift` rows of the first are missing at the end."""
+def forecasts(shift: int = 0) -> tuple[list[Series], Forecasts]:
+    """The series, and of each its level as forecast; `shift` rows of the first are missing at the end."""
     panel = []
     for s in range(S):
         times = pd.date_range("2024-01-20", periods=4 - (shift if s == 0 else 0))
@@ -53,12 +52,15 @@ def forecasts(shift: int = 0) -> list[Forecast]:
             name=f"s{s}", timestamps=times, values=np.full((len(times), 1), 10.0 * s), columns=("y",),
             frequency=Frequency.parse("D"), time_col="day", series_col="shop",
         )  # fmt: skip
-        panel.append(Forecast(series=series, targets=("y",), values=np.full((H, 1), 10.0 * s), pred_len=H))
-    return panel
+        panel.append(series)
+    values = np.tile(10.0 * np.arange(S)[:, None], (1, H))
+    times = np.stack([each.timestamps[-1].to_numpy() + np.arange(1, H + 1) * np.timedelta64(1, "D") for each in panel])
+    keys = keys_of([each.name for each in panel], ["y"], times[:, 0])
+    return panel, Forecasts(keys=keys, times=times, mean=values, actual=values)
 
 
 def sums(settings: ForecastConfig, dataset: DatasetConfig, path: str = "", shift: int = 0):
-    return totals(forecasts(shift), settings, [held(W, 1), held(500, 2)], dataset, path)
+    return totals(*forecasts(shift), settings, [held(W, 1), held(500, 2)], dataset, path)
 
 
 def test_the_interval_of_a_sum_is_that_of_its_distribution(tmp_path: Path) -> None:

@@ -11,22 +11,17 @@ import pytest
 from entry_points import done
 
 from informer import Forecaster, InputError
-from informer.inference.model import Forecast
 from informer.inference.zero import ZeroModel
 from informer.members.zero import network_seasons
 from informer.pretrained import weights
 from informer.pretrained.weights import NEWEST, VERSIONS, load, weights_path
 from informer.read.frequency import Frequency
 from informer.read.series import Series
+from informer.scoring.forecasts import Forecasts
 from informer.scoring.scores import Scores
 
 MONTHS = pd.date_range("2018-01-01", periods=60, freq="MS")
 SEASONAL = 100 + np.arange(60) + 20 * np.sin(2 * np.pi * np.arange(60) / 12)
-
-
-@pytest.fixture(scope="module")
-def model() -> ZeroModel:
-    return ZeroModel()
 
 
 def series_of(code: str = "MS", **columns: np.ndarray) -> Series:
@@ -36,17 +31,16 @@ def series_of(code: str = "MS", **columns: np.ndarray) -> Series:
     return Series("x", times, values, tuple(columns), Frequency.parse(code), "date")
 
 
-def forecast(model: ZeroModel, series: Series, horizon: int, levels: tuple[int, ...] = ()) -> Forecast:
-    seasons = network_seasons([series], series.columns)
-    return model.forecast([series], series.columns, seasons, horizon=horizon, levels=levels)[0]
+def forecast(series: Series, horizon: int, levels: tuple[int, ...] = ()) -> Forecasts:
+    return ZeroModel([series], series.columns).forecast(horizon, levels=levels)
 
 
-def medians(model: ZeroModel, series: Series, horizon: int = 12) -> np.ndarray:
-    return forecast(model, series, horizon).values
+def medians(series: Series, horizon: int = 12) -> np.ndarray:
+    return forecast(series, horizon).mean.T
 
 
-def scores_of(model: ZeroModel, series: Series, horizon: int) -> Scores:
-    scores = model.evaluate([series], series.columns, network_seasons([series], series.columns), horizon=horizon)
+def scores_of(series: Series, horizon: int) -> Scores:
+    scores = ZeroModel([series], series.columns).evaluate(horizon)
     assert scores is not None
     return scores
 
@@ -71,55 +65,55 @@ def test_unknown_version_names_those_that_exist():
         load("zero-0")
 
 
-def test_a_column_is_forecast_as_if_alone(model):
+def test_a_column_is_forecast_as_if_alone():
     noise = np.random.default_rng(0).normal(0, 1e9, 60)
-    together = medians(model, series_of(a=SEASONAL, b=noise))[:, 0]
-    np.testing.assert_allclose(together, medians(model, series_of(a=SEASONAL))[:, 0], rtol=1e-4)
+    together = medians(series_of(a=SEASONAL, b=noise))[:, 0]
+    np.testing.assert_allclose(together, medians(series_of(a=SEASONAL))[:, 0], rtol=1e-4)
     assert together.min() > 100
 
 
 @pytest.mark.parametrize("scale", [1e-305, 1e-200, 1e200, 1e300])
-def test_extreme_scales(model, scale):
-    found = medians(model, series_of(a=scale * SEASONAL))
-    np.testing.assert_allclose(found, scale * medians(model, series_of(a=SEASONAL)), rtol=1e-3)
+def test_extreme_scales(scale):
+    found = medians(series_of(a=scale * SEASONAL))
+    np.testing.assert_allclose(found, scale * medians(series_of(a=SEASONAL)), rtol=1e-3)
     assert found.min() > 100 * scale
 
 
-def test_constant_column_goes_on_without_intervals(model):
-    found = forecast(model, series_of(a=np.full(30, 0.1), b=SEASONAL[:30]), 5, (80,))
-    assert (found.values[:, 0] == 0.1).all()
-    assert np.isnan(found.bands["lo80"][:, 0]).all()
-    assert (found.bands["lo80"][:, 1] < found.bands["hi80"][:, 1]).all()
+def test_constant_column_goes_on_without_intervals():
+    found = forecast(series_of(a=np.full(30, 0.1), b=SEASONAL[:30]), 5, (80,))
+    assert (found.mean[0] == 0.1).all()
+    assert np.isnan(found.bands["lo80"][0]).all()
+    assert (found.bands["lo80"][1] < found.bands["hi80"][1]).all()
 
 
-def test_amounts_are_not_negative(model):
+def test_amounts_are_not_negative():
     demand = np.random.default_rng(1).choice([0, 0, 0, 1, 6], 80)
-    assert forecast(model, series_of("D", a=demand), 14, (95,)).bands["lo95"].min() == 0
-    assert forecast(model, series_of("D", a=demand - 1.0), 14, (95,)).bands["lo95"].min() < -1
+    assert forecast(series_of("D", a=demand), 14, (95,)).bands["lo95"].min() == 0
+    assert forecast(series_of("D", a=demand - 1.0), 14, (95,)).bands["lo95"].min() < -1
 
 
-def test_counters_do_not_fall(model):
+def test_counters_do_not_fall():
     """Red if a meter runs back; a column that fell once, or has few rows, may fall again."""
     meter = 5000 + np.cumsum(1 + np.sin(np.arange(200) * 2 * np.pi / 24))
     meter[17] = np.nan
     fell = meter.copy()
     fell[150:] -= 40
-    found = forecast(model, series_of("h", a=meter, b=fell), 96, (95,))
-    for counter in (found.values[:, 0], found.bands["lo95"][:, 0], found.bands["hi95"][:, 0]):
+    found = forecast(series_of("h", a=meter, b=fell), 96, (95,))
+    for counter in (found.mean[0], found.bands["lo95"][0], found.bands["hi95"][0]):
         assert (np.diff(counter, prepend=meter[-1]) >= 0).all()
-    assert np.diff(found.values[:, 1]).min() < 0
-    assert np.diff(forecast(model, series_of("h", a=meter[:99]), 96, (95,)).bands["lo95"][:, 0]).min() < 0
+    assert np.diff(found.mean[1]).min() < 0
+    assert np.diff(forecast(series_of("h", a=meter[:99]), 96, (95,)).bands["lo95"][0]).min() < 0
 
 
-def test_column_that_ended_before_the_rows_that_are_read_is_named(model):
+def test_column_that_ended_before_the_rows_that_are_read_is_named():
     """Red if levels are taken of no row, while forecasting or at an earlier origin."""
     ended = np.where(np.arange(2600) < 200, 1.0 + np.arange(2600) % 24, np.nan)
     with pytest.raises(InputError, match="'b' has no value in its last 1,024 rows"):
-        forecast(model, series_of("h", a=np.arange(2600.0), b=ended), 4)
+        forecast(series_of("h", a=np.arange(2600.0), b=ended), 4)
     ended[2590:] = 5.0
     series = series_of("h", a=np.arange(2600.0) % 24, b=ended)
-    assert np.isfinite(forecast(model, series, 4).values).all()
-    assert model.evaluate([series], ["a", "b"], (24, 168), horizon=4) is not None
+    assert np.isfinite(forecast(series, 4).mean).all()
+    assert ZeroModel([series], ["a", "b"]).evaluate(4) is not None
 
 
 def test_seasons_are_those_of_the_calendar_or_of_the_data():
@@ -130,20 +124,20 @@ def test_seasons_are_those_of_the_calendar_or_of_the_data():
     assert network_seasons([series_of("min", a=np.random.default_rng(0).normal(size=300))], ["a"]) == (1, 1)
 
 
-def test_scores_use_no_later_row(model):
+def test_scores_use_no_later_row():
     series = series_of(a=SEASONAL)
-    before = scores_of(model, series, 6)
+    before = scores_of(series, 6)
     series.values[-6:] += 50
-    after = scores_of(model, series, 6)
+    after = scores_of(series, 6)
     assert before.by_window(NEWEST).mean() < before.by_window("seasonal naive").mean()
     # the last forecast is of all six rows that change, the one four rows before of two: no forecast is another
     biases = [scores.overall(NEWEST, "original")["bias"] for scores in (before, after)]
     assert biases[0] - biases[1] == pytest.approx(50 * 8 / (6 * before.windows), rel=1e-9)
 
 
-def test_errors_of_scores_match_their_definition(model):
+def test_errors_of_scores_match_their_definition():
     series = series_of(a=SEASONAL + np.random.default_rng(3).normal(0, 5, 60))
-    scores = scores_of(model, series, 12)
+    scores = scores_of(series, 12)
     x = series.values[:, 0]
     ends = [len(x) - 12 - 3 * k for k in range(12)][::-1]  # at a quarter of the horizon
     ends = [end for end in ends if end >= 13]
@@ -155,12 +149,10 @@ def test_errors_of_scores_match_their_definition(model):
     assert scores.overall("seasonal naive")["mase"] == pytest.approx(np.mean(np.divide(naive, scale)))
 
 
-def test_a_column_that_begins_later_changes_no_score_of_another(model):
+def test_a_column_that_begins_later_changes_no_score_of_another():
     """Red if origins before its first value are forecast, which have no history, or are scored."""
     late = np.where(np.arange(60) < 40, np.nan, SEASONAL)
-    both, alone = (
-        scores_of(model, series_of(**columns), 6) for columns in ({"a": SEASONAL, "b": late}, {"a": SEASONAL})
-    )
+    both, alone = (scores_of(series_of(**columns), 6) for columns in ({"a": SEASONAL, "b": late}, {"a": SEASONAL}))
     for name in alone.names:
         by_column = both.values(name, "original", "column")["mae"]
         assert by_column[0] == pytest.approx(alone.overall(name, "original")["mae"])
