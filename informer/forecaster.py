@@ -28,7 +28,7 @@ from informer.config.commands import PredictConfig
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, InputFormat, plain_settings
 from informer.config.fields import HORIZON, check
-from informer.config.training import TrainConfig
+from informer.config.training import TrainConfig, tuning
 from informer.data.dataset import read_dataset
 from informer.data.diagnosis import series_column
 from informer.data.history import Future
@@ -41,6 +41,7 @@ from informer.inference.zero import ZeroModel
 from informer.read.remote import copies
 from informer.read.series import Frame, Series, frame_of, like, path_of, table_of_file
 from informer.read.shapes import prepared
+from informer.read.split import split_for
 from informer.read.table import Table, name_of, table_of_frame
 from informer.training.folder import NAME, RunFolder
 
@@ -129,7 +130,8 @@ class Forecaster:
 
     Args:
         model: "zero", the pretrained network, which needs no `fit`, or another name of `informer train model=`, whose
-            model `fit` trains. With settings of a training, such as `trainer`, `fit` trains "zero" further.
+            model `fit` trains. With `tune`, minutes of computing, or settings of a training, such as `trainer`, `fit`
+            trains "zero" further, and keeps the result if it is better on held-out rows.
         settings: as on the command line, dotted or nested: `target="OT"`, `trainer={"max_epochs": 3}`,
             `**{"dataset.split.val": 0.2}`. `horizon` is that of every forecast for which none is asked, and the
             `pred_len` of a training. With `run_dir`, `fit` saves the run and the table there, otherwise nothing
@@ -205,6 +207,10 @@ class Forecaster:
         from informer.training.run import Read, train
 
         config = self.get_params()
+        if (minutes := config.pop("tune", None)) is not None:
+            subject = self._untrained(frame)
+            rows, steps = sorted(map(len, subject.panel))[len(subject.panel) // 2], subject.steps(None)
+            config = {**tuning(minutes, rows, split_for(rows, steps)), **config, "horizon": steps}
         requested_dir = config.pop("run_dir", None)
         source = path_of(frame) or table_of_frame(frame_of(frame, NAME), NAME)
         path, table = (source, None) if isinstance(source, Path) else (None, source)

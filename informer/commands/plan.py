@@ -18,7 +18,7 @@ from informer.config.data import DatasetConfig, FeatureMode, Short, SplitConfig,
 from informer.config.fields import check
 from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command
-from informer.config.training import TrainConfig
+from informer.config.training import TrainConfig, tuning
 from informer.data.diagnosis import Survey, in_words, seasons_of, series_column, survey_file
 from informer.data.history import Future, Futures, future_index, futures_of_table
 from informer.data.panel import series_names
@@ -191,19 +191,20 @@ def plan(subject: Survey, settings: ForecastConfig, *, run_dir: Path) -> tuple[T
     before_test = [series.part(slice(part.test.start)) for series, part in zip(panel, parts, strict=True)]
     seasons = seasons_of(before_test, columns[-MOST_COLUMNS:])
     season = seasons[0].period if seasons else frequency.season
-    seq_len = lookback(rows, horizon, season)
+    tuned = None if settings.tune is None else tuning(settings.tune, rows, dataset.split)
+    seq_len = lookback(rows, horizon, season) if tuned is None else tuned["seq_len"]
     sizes = WindowSizes(seq_len=seq_len, label_len=seq_len // 2, pred_len=horizon)
     short = [
         series.name
         for series, part in zip(panel, parts, strict=True)
         if shortage(part, len(series), dataset.split, sizes=sizes, name=series.name) is not None
     ]
-    if dataset.short is Short.error and 0 < len(short) < len(panel):
+    if dataset.short is Short.error and short and (tuned or len(short) < len(panel)):
         dataset = replace(dataset, short=Short.pad)
         notes.append(f"short=pad for {listed(short, 3)}, too short for the split")
     from informer.config.hydra_compose import compose  # Hydra is imported only where a model is trained
 
-    train = compose({"dataset": "csv", "model": settings.model or "linear"})
+    train = compose({"dataset": "csv", **(tuned or {"model": settings.model or "linear"})})
     only = settings.target is not None and len(panel[0].columns) == 1
     chosen = replace(
         train,

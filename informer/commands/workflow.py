@@ -24,6 +24,7 @@ from informer.base.console import say
 from informer.base.errors import InputError, ReportError, counted, listed, printable, with_addresses
 from informer.base.files import write_atomic
 from informer.base.start import Interrupted
+from informer.checkpoint.format import Progress
 from informer.checkpoint.paths import FORECASTS, METRICS_FILE, PAGE, check_output
 from informer.commands.plan import (
     Failure,
@@ -145,12 +146,20 @@ def repeat_command(subject: Survey, settings: ForecastConfig, horizon: int, data
     usual = ForecastConfig()
     words: list[Word] = [subject.path, ("horizon", horizon) if settings.until is None else ("until", settings.until)]
     for name in (
-        "target", "future", "future_covariates", "intervals", "model", "seed", "device", "total", "aggregate", "above",
-        "paths", "plots", "log",
+        "target", "future", "future_covariates", "intervals", "model", "tune", "seed", "device", "total", "aggregate",
+        "above", "paths", "plots", "log",
     ):  # fmt: skip
         value = getattr(settings, name)
         words += [(name, value)] if value != getattr(usual, name) else []
     return shell_command("forecast", *words, *dataset_words(dataset))
+
+
+def tuned_note(progress: Progress) -> str:
+    """What training the pretrained network did."""
+    if not progress.step:
+        return "whose training did not lower the error on held-out rows, so its weights are those it came with"
+    share = 1 - progress.best_loss / (progress.start_loss or progress.best_loss)
+    return f"trained for {progress.step} more steps (error on held-out rows {100 * share:.1f} % lower)"
 
 
 LABEL = 11
@@ -285,6 +294,8 @@ def _forecast_trained(
     notes += [f"{len(problems) - MOST_PROBLEMS} more in the report"] if len(problems) > MOST_PROBLEMS else []
     root = next(iter(scaler.roots(map(saved.inputs.index, saved.targets))), None)
     model = saved.settings.model.family + (f" of {root}s" if root else "")
+    if settings.tune is not None:
+        model += f", {tuned_note(saved.progress)}"
     return _summary(
         *(subject, settings, folder, console),
         began=began,

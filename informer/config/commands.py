@@ -121,13 +121,16 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
     model: str | None = setting(
         None, "zero: only the pretrained network; another option of train's model: trained on the file."
     )
+    tune: float | None = setting(
+        None, "Minutes of computing in which the pretrained network is first trained on the file.", gt=0
+    )
     seed: int = setting(0, "Seed of all random numbers.")
     dataset: DatasetConfig = setting(DatasetConfig)
 
     @property
     def untrained(self) -> bool:
         """Whether the pretrained network forecasts as it is, with effects of columns known ahead or without."""
-        return self.model in (None, "zero")
+        return self.model in (None, "zero") and self.tune is None
 
     @property
     def sums(self) -> bool:
@@ -143,9 +146,12 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
             yield "above: only used with total=true or aggregate=[...], found neither"
         if self.dataset.path is not None:
             yield f"dataset.path: expected none, found {self.dataset.path}; the file is given without a key"
+        if self.tune and self.model not in (None, "zero"):
+            yield f"tune: trains the pretrained network, found model={self.model}; leave out one of them"
         for name in ("future", "future_covariates"):
-            if getattr(self, name) and self.model == "zero":
-                yield f"{name}: model=zero reads no columns known ahead; leave out one of them"
+            if getattr(self, name) and (self.model == "zero" or self.tune):
+                other = "tune" if self.tune else "model=zero"
+                yield f"{name}: {other} reads no columns known ahead; leave out one of them"
 
 
 @settings

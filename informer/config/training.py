@@ -13,7 +13,7 @@ from pydantic import BeforeValidator
 from informer.base.errors import InputError
 from informer.base.quantiles import level_problem
 from informer.base.runtime import device_problems
-from informer.config.data import DatasetConfig, FeatureMode, NonNegative, ScalerConfig, Transform
+from informer.config.data import DatasetConfig, FeatureMode, NonNegative, ScalerConfig, SplitConfig, Transform
 from informer.config.fields import Checked, adapter, setting, settings
 from informer.config.model import WindowSizes, checked, config_class, family_of, settings_of
 from informer.networks.models.config import CalendarEmbed, InformerConfig, LinearSkip, ModelConfig
@@ -55,7 +55,9 @@ class TrainerConfig(Checked):
     max_epochs: int = setting(6, "Largest number of epochs.", ge=1)
     max_steps: int | None = setting(None, "Stop after this many steps; 0: only fit in closed form.", ge=0)
     steps_per_epoch: int | None = setting(None, "Steps per epoch, on newly drawn windows; null: all windows.", ge=1)
-    max_minutes: float | None = setting(None, "Stop training after this time and validate.", gt=0)
+    max_minutes: float | None = setting(
+        None, "Stop training after so many minutes of computing (of a GPU: minutes), and validate.", gt=0
+    )
     batch_size: int = setting(32, "Windows per step, over all processes together.", ge=1)
     eval_batch_size: int = setting(256, "Windows per batch in validation and test; does not affect results.", ge=1)
     patience: int = setting(3, "Stop after this many epochs without a lower validation loss.", ge=1)
@@ -273,3 +275,26 @@ class TrainConfig(Checked):
             yield from self.model.length_problems(self.sizes.seq_len, self.sizes.label_len, self.sizes.pred_len)
         except InputError as error:
             yield str(error)
+
+
+TUNED = {
+    "model": "zero", "loss": "mae", "optim.schedule": "constant", "trainer.steps_per_epoch": 50,
+    "trainer.max_epochs": 1000, "trainer.max_steps": None, "trainer.patience": 4, "label_len": 0,
+    "dataset.short": "pad",
+}  # fmt: skip
+"""How the pretrained network is trained further. The rate is constant, so that a run of as many steps is the same."""
+TUNED_ROWS = 512
+"""Most rows that it then reads, of longer series; of others half of them."""
+
+
+def tuning(minutes: float, rows: int, split: SplitConfig) -> dict[str, Any]:
+    """Settings, by their keys, of a training of the pretrained network.
+
+    Args:
+        minutes: of computing.
+        rows: of the median series.
+        split: its parts.
+    """
+    parts = {f"dataset.split.{name}": getattr(split, name) for name in ("train", "val", "test")}
+    kind = {"dataset.split.kind": split.kind.value}
+    return {**TUNED, "trainer.max_minutes": minutes, "seq_len": max(min(TUNED_ROWS, rows // 2), 1), **kind, **parts}

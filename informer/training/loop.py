@@ -125,7 +125,9 @@ class Session:
         self.val_loss = build_loss(settings.loss, has_gaps=has_gaps)
         self._write, self._stop, self._signal = save, stop, 0
         self._saved_at = time.monotonic()
-        self._ends_at = self._saved_at + 60.0 * (settings.trainer.max_minutes or inf)
+        self.validated_in = 0.0
+        """Seconds of computing of the last validation."""
+        self._ends_at = self.computed + 60.0 * (settings.trainer.max_minutes or inf)
 
     def is_due(self, *, together: bool) -> bool:
         """Whether to save now.
@@ -153,10 +155,18 @@ class Session:
 
     @property
     def is_late(self) -> bool:
-        """Whether the time limit is reached; a collective operation, so all processes must call it together."""
+        """Whether only validation fits into the time limit; a collective operation, which all processes call."""
         if isinf(self._ends_at):
             return False
-        return bool(self.processes.maximum([float(time.monotonic() >= self._ends_at)])[0])
+        return bool(self.processes.maximum([float(self.computed + self.validated_in >= self._ends_at)])[0])
+
+    @property
+    def computed(self) -> float:
+        """Seconds of computing: of the processor those of all threads, divided by their number, so that other processes
+        change nothing."""
+        if self.device.type == "cpu":
+            return time.process_time() / torch.get_num_threads()
+        return time.monotonic()
 
     @property
     def device(self) -> torch.device:
@@ -255,12 +265,14 @@ def train_epoch(session: Session) -> None:
         progress.n_seen += len(indices)
         session.tracker.advance()
         is_reading = progress.n_seen == len(order) or progress.step == last_step or len(unread) == READ_EVERY
+        is_late = (is_reading or session.processes.size == 1) and session.is_late
+        is_reading |= is_late
         is_due = session.is_due(together=is_reading)
         if is_due or is_reading:
             _read(unread, session)
         if is_due:
             session.save()
-        if is_reading and session.is_late:
+        if is_late:
             break
 
 
@@ -302,13 +314,15 @@ def validate(session: Session) -> float:
         if session.is_due(together=False):
             session.save()
 
-    model = session.state.scored.eval()
+    model, began = session.state.scored.eval(), session.computed
     session.processes.share_buffers(model)
     with autocast(session.settings.precision, session.device):
-        return mean_loss(
+        loss = mean_loss(
             partial(model_output, model, for_loss=True), session.data.val, session.val_loss,
             session.settings.trainer.eval_batch_size, processes=session.processes, pause=pause,
         )  # fmt: skip
+    session.validated_in = session.computed - began
+    return loss
 
 
 def divergence(session: Session, step: int, loss: float, norm: float, windows: Tensor) -> InputError:

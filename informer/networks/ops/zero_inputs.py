@@ -165,8 +165,8 @@ def read(
         length.float().log2() / 8,
         change.log() / 4,
         (length.float() / season).clamp(max=64).log2() / 4,
-        (row_change / change).clamp(0.01, 100).log() / 4,
-        (second_change / change).clamp(0.01, 100).log() / 4,
+        (row_change / change).clamp(0.01, 100.0).log() / 4,
+        (second_change / change).clamp(0.01, 100.0).log() / 4,
     ]
     channels = [bounded, observed, (moves / change[:, None]).asinh(), has_move]
     patches = torch.stack([x.float() for x in channels], -1).unflatten(1, (-1, PATCH))

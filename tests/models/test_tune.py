@@ -1,0 +1,65 @@
+"""`tune=`: the pretrained network trained on a file, as a run like any other."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from entry_points import call, done, refusal
+
+from informer import Forecaster, checkpoint
+
+MINUTES = 0.03
+REPEATED = {
+    "loss": "mae", "optim.schedule": "constant", "trainer.steps_per_epoch": 50, "trainer.max_epochs": 1000,
+    "trainer.patience": 4, "label_len": 0, "dataset.short": "pad",
+}  # fmt: skip
+"""The settings that the page of the pretrained network names."""
+
+
+def odd(rows: int = 300, series: int = 1) -> pd.DataFrame:
+    """Days of three shapes in a random order that a rule of the last days cannot know, the third after each second."""
+    rng, parts = np.random.default_rng(0), []
+    for number in range(series):
+        y = np.repeat(np.cumsum(rng.choice([1, 5], size=-(-rows // 6))) % 3, 6)[:rows] + 0.1 * rng.normal(size=rows)
+        parts.append(pd.DataFrame({"shop": number, "ds": pd.date_range("2024-01-01", periods=rows, freq="D"), "y": y}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_the_steps_of_a_tuned_forecast_repeat_it(folder: Path) -> None:
+    """Red if the steps are not recorded, a training with as many is another one, or a worse result is kept."""
+    table = odd().drop(columns="shop")
+    table.to_csv("odd.csv", index=False)
+    answer = json.loads(call("forecast", "odd.csv", "horizon=6", f"tune={MINUTES}", "output=out", "--json").out)
+    saved = checkpoint.load(Path("out"))
+    assert saved.progress.best_loss <= saved.progress.start_loss
+    said = answer["forecasts"][0]["summary"]["Model"]
+    assert f"trained for {saved.progress.step} more steps" in said or "did not lower the error" in said
+    given = {name: saved.config["dataset"]["split"][name] for name in ("kind", "train", "val", "test")}
+    again = Forecaster(
+        "zero", horizon=6, seq_len=150, run_dir="again", dataset={"split": given}, device="cpu",
+        **REPEATED, **{"trainer.max_steps": max(saved.progress.step, 1)},
+    ).fit(table)  # fmt: skip
+    assert again.trained.checkpoint.progress.best_loss == saved.progress.best_loss
+    for name, tensor in checkpoint.load(Path("again")).weights.items():
+        torch.testing.assert_close(tensor, saved.weights[name], rtol=0, atol=0)
+    done("predict", "checkpoint=out", "input=odd.csv", "output=later")
+
+
+def test_series_of_a_panel_are_pooled_without_a_split_by_hand(folder: Path) -> None:
+    """Red if series that are shorter than two windows each are refused, or are validated one by one."""
+    panel = odd(100, series=20)
+    tuned = Forecaster(tune=MINUTES, horizon=12).fit(panel)
+    ahead = tuned.predict(panel)
+    assert (len(ahead), ahead["shop"].nunique(), ahead["shop"].dtype) == (240, 20, np.int64)
+    tuned.save("kept.safetensors")
+    pd.testing.assert_frame_equal(Forecaster.load("kept.safetensors").predict(panel), ahead)
+
+
+def test_what_cannot_be_tuned_is_said(folder: Path) -> None:
+    odd().to_csv("odd.csv", index=False)
+    assert "tune: trains the pretrained network, found model=linear" in refusal(
+        "forecast", "odd.csv", "model=linear", "tune=1"
+    )
+    assert "future: tune reads no columns known ahead" in refusal("forecast", "odd.csv", "future=odd.csv", "tune=1")
