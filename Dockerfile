@@ -1,6 +1,6 @@
 # The service on a CPU, see docs/serving.md:
 #   docker build -t informer .
-#   docker run --rm -p 127.0.0.1:8000:8000 -v "$PWD/runs/my_run:/model:ro" informer
+#   docker run --rm -p 127.0.0.1:8000:8000 informer
 FROM python:3.12-slim
 
 # --build-arg TORCH_INDEX=URL: the package index of torch's CPU builds; the default builds bring CUDA along
@@ -21,4 +21,4 @@ EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
     CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8000/health', timeout=4)"]
 # SIGTERM (docker stop) ends it after the requests in progress
-ENTRYPOINT ["informer", "serve", "host=0.0.0.0", "checkpoint=/model"]
+ENTRYPOINT ["informer", "serve", "host=0.0.0.0"]

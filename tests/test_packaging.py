@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 from entry_points import ROOT, SMALL, call, launch
 
 pytestmark = [
@@ -131,3 +132,14 @@ def test_its_command_is_known() -> None:
     assert "host: 0.0.0.0\n" in outcome.out
     assert "EXPOSE 8000\n" in DOCKERFILE
     assert "\nport: 8000\n" in outcome.out
+    assert "checkpoint: null\n" in outcome.out
+
+
+def test_the_example_of_compose_starts_the_service() -> None:
+    """Red when a setting in it is renamed, or the metrics are at another port."""
+    (text,) = re.findall(r"```yaml\n(services:.*?)```", (ROOT / "docs" / "serving.md").read_text(), re.DOTALL)
+    described = yaml.safe_load(text)
+    outcome = call("serve", "--cfg", "job", *described["services"]["informer"]["command"])
+    assert (outcome.status, outcome.err) == (0, "")
+    scraped = yaml.safe_load(described["configs"]["scrape"]["content"])["scrape_configs"]
+    assert scraped[0]["static_configs"] == [{"targets": ["informer:8000"]}]

@@ -15,6 +15,7 @@ from textwrap import wrap
 from types import UnionType
 from typing import Any, cast, get_args, get_origin
 
+from pydantic.fields import FieldInfo
 from rich.console import Console
 
 from informer.base.console import refuse, refuse_os_error, writable_output
@@ -169,42 +170,58 @@ def groups() -> list[str]:
 
 
 WIDTH, INDENT = 120, 36
+MOST_SET = ("target", "seq_len", "pred_len", "seed", "device", "run_dir", "trainer.max_epochs", "trainer.batch_size",
+            "trainer.patience", "optim.lr")  # fmt: skip
+"""Keys of `informer train` that its help has first."""
 """Columns of the help, and of its keys."""
 
 
 def help_of(schema: type[Checked], *, with_groups: bool = False) -> str:
     """Help text of a command, from its declarations: every key with its values, what it means, and its default."""
     lines = [*cleandoc(schema.__doc__ or "").splitlines(), ""]
+    by_class = [vars(parent).get("__annotations__", {}) for parent in schema.__mro__]
+    place = {name: number for number, names in reversed([*enumerate(by_class)]) for name in names}
+    keys = keys_of(schema)  # the command's own first, then those of its parents, then those of nodes
+    ordered = sorted(keys, key=lambda key: (("." in key), place.get(key, 0) if "." not in key else 0))
     if with_groups:
+        lines += [
+            "Set most often, as key=value:",
+            *(row for key in MOST_SET for row in _rows_of(schema, key, keys[key])),
+        ]
+        lines.append("")
         lines.append("Groups, as group=option (attn@decoder_attn and attn@cross_attn take the same options as attn):")
         for group in groups():
             text = f"{group}: {', '.join(options_of(group))}"
             lines += wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
+        lines += ["", "All other keys:"]
+        ordered = [key for key in ordered if key not in MOST_SET]
+    else:
+        lines.append("Keys, as key=value:")
+    node = ""
+    for key in ordered:
+        if (own := key.rpartition(".")[0]) != node:
+            node = own
+            lines.append("")
+        lines += _rows_of(schema, key, keys[key])
+    if with_groups:
         lines += ["", "Parameters of mechanisms, such as attn.factor=3:"]
         for path in sorted(resource("conf/attn").glob("*.yaml")):
-            node = read_saved_yaml(path)
-            words = [f"{key}={to_display(value)}" for key, value in node.items() if key != "_target_"]
+            values = read_saved_yaml(path)
+            words = [f"{key}={to_display(value)}" for key, value in values.items() if key != "_target_"]
             lines += wrap(f"{path.stem}: {' '.join(words)}", WIDTH, initial_indent="  ", subsequent_indent="    ")
-        lines.append("")
-    lines.append("Keys, as key=value:")
-    by_class = [vars(parent).get("__annotations__", {}) for parent in schema.__mro__]
-    place = {name: number for number, names in reversed([*enumerate(by_class)]) for name in names}
-    keys = keys_of(schema)  # the command's own first, then those of its parents, then those of nodes
-    for key in sorted(keys, key=lambda key: (("." in key), place.get(key, 0) if "." not in key else 0)):
-        field = keys[key]
-        choices = choices_of(field.annotation)
-        word = f"{key}={'|'.join(choices)}" if 0 < len("|".join(choices)) < INDENT else key
-        default = default_of(field)
-        said = described(schema, key) + ("" if default is None else f" ({to_display(default)})")
-        rows = wrap(said, WIDTH - INDENT - 2, break_long_words=False, break_on_hyphens=False)
-        if len(word) < INDENT:
-            lines.append(f"  {word:<{INDENT}}{rows[0]}")
-            rows = rows[1:]
-        else:
-            lines.append(f"  {word}")
-        lines += [f"  {'':<{INDENT}}{row}" for row in rows]
     lines += ["", "All keys with their values: --cfg job"]
     return "\n".join(lines) + "\n"
+
+
+def _rows_of(schema: type[Checked], key: str, field: FieldInfo) -> list[str]:
+    """The lines of a key."""
+    choices, default = choices_of(field.annotation), default_of(field)
+    word = f"{key}={'|'.join(choices)}" if 0 < len("|".join(choices)) < INDENT else key
+    said = described(schema, key) + ("" if default is None else f" ({to_display(default)})")
+    rows = wrap(said, WIDTH - INDENT - 2, break_long_words=False, break_on_hyphens=False)
+    if len(word) < INDENT:
+        word, rows = f"{word:<{INDENT}}{rows[0]}", rows[1:]
+    return [f"  {word}", *(f"  {'':<{INDENT}}{row}" for row in rows)]
 
 
 def choices_of(hint: Any) -> list[str]:

@@ -214,6 +214,7 @@ def to_display(value: Any) -> str:
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, list | tuple):
+        value = [x.value if isinstance(x, Enum) else x for x in value]
         is_word = [isinstance(x, str) and _WORD.fullmatch(x) and x.lower() not in _WORDS for x in value]
         return f"[{','.join(x if plain else to_hydra(x) for x, plain in zip(value, is_word, strict=True))}]"
     if value is None or isinstance(value, bool):
