@@ -185,7 +185,7 @@ def help_of(schema: type[Checked], *, with_groups: bool = False) -> str:
     ordered = sorted(keys, key=lambda key: (("." in key), place.get(key, 0) if "." not in key else 0))
     if with_groups:
         lines += [
-            "Set most often, as key=value:",
+            "Keys, as key=value; those that are set most often:",
             *(row for key in MOST_SET for row in _rows_of(schema, key, keys[key])),
         ]
         lines.append("")
