@@ -42,7 +42,7 @@ class Served(NamedTuple):
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Reply:
         """One request on a new connection; keywords such as content_type are headers."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=120)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=600)
         try:
             named = {name.replace("_", "-"): value for name, value in headers.items()}
             connection.request(method, path, body, named)

@@ -16,8 +16,8 @@ from omegaconf import OmegaConf
 from informer import Forecaster, InputError
 from informer.commands.cli import COMMANDS, settings_class
 from informer.config import conversion
-from informer.config.commands import ForecastConfig, PredictConfig
-from informer.config.compose import read_words, settings_of, split_positional
+from informer.config.commands import PredictConfig
+from informer.config.compose import read_words, split_positional
 from informer.config.conversion import flat, read_saved_yaml, to_plain
 from informer.config.fields import keys_of, text_kind
 from informer.config.hydra_compose import compose, register, train_words
@@ -152,28 +152,6 @@ LITERALS: list[tuple[str, Any]] = [
 def test_other_settings_get_numbers_flags_and_lists(typed: str, value: Any) -> None:
     """Red if a word is read as YAML does, where NO is false; the type is compared too."""
     assert repr(literal(typed)) == repr(value)
-
-
-@pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        ("horizon=x", "horizon: expected a number of rows, or of seconds, minutes, hours, days, weeks, months"),
-        ("horizon=1.5", "such as 2weeks, found '1.5'"),
-        ("paths=", "paths: expected a whole number, found ''"),
-        ("repair=all", "repair: expected one of none, auto, found 'all'"),
-        ("intervals=[80,x]", "found 'x'"),
-        ("dataset.sort=7.5", "dataset.sort: expected true or false, found 7.5"),
-        ("seed=null", "seed: expected a whole number, found null"),
-        ("dataset={fill: zero}", "unknown key 'dataset'"),
-        ("+horizon=3", "unknown key '+horizon'"),
-        ("model_name=linear", "unknown key 'model_name': expected one such as model"),
-    ],
-)
-def test_a_value_of_another_type_is_one_line(word: str, said: str) -> None:
-    with pytest.raises(InputError) as caught:
-        settings_of(ForecastConfig, ["input=a.csv", word])
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("written", "shown"), [("1.10", "1.1"), ("007", "7"), ("yes", "true"), ("[a, 1_000]", "1000")])

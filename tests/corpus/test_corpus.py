@@ -1,13 +1,17 @@
 """Every folder next to this file is a case of reading: an input, its settings, and what must be read. See README.md.
 
 `python tests/corpus/test_corpus.py --record [NAME ...]` writes what is read today as `expected.json` of these cases, or
-of all, and prints the names of those that it changed. Cases with a fault are left as they are.
+of all, and what is said of them to `messages.json`; it prints the names of those that it changed. Cases with a fault
+are left as they are.
 """
 
 import ast
 import json
+import logging
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,10 @@ MADE = {"file", "rows", "start", "step", "columns", "seed", "lines"}
 
 MOST_BYTES = 3_000_000
 """Largest size of all cases together."""
+
+MESSAGES = Path(__file__).parent / "messages.json"
+"""What is said of cases: the codes of their problems and the lines, or what the log has. All wording of reading is
+there, and in no other test."""
 
 TOLERANCE = 1e-12
 """Largest difference of a value, relative to it or to the largest of its column."""
@@ -50,16 +58,57 @@ def read(source: list[Path] | object, settings: Plain) -> Any:
     return read_panel(prepared(table_of_frame(frame_of(source, "frame"), "frame"), config), config, None)
 
 
-def outcome(folder: Path, temporary: Path) -> Plain:
-    """What is read from a case, as `expected.json` holds it."""
+class Log(logging.Handler):
+    """Keeps the lines of the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@contextmanager
+def listening() -> Iterator[list[str]]:
+    """The lines that are logged within the block."""
+    logger, log = logging.getLogger("informer"), Log()
+    level = logger.level
+    logger.addHandler(log)
+    logger.setLevel("INFO")
+    try:
+        yield log.lines
+    finally:
+        logger.removeHandler(log)
+        logger.setLevel(level)
+
+
+def outcome(folder: Path, temporary: Path) -> tuple[Plain, Plain]:
+    """What is read from a case, as `expected.json` holds it, and what is said of it, as `messages.json`."""
     settings = settings_of(folder)
     source = source_of(folder, settings, temporary)
     files = [path.name for path in source] if isinstance(source, list) and len(source) > 1 else []
-    try:
-        series = read(source, settings.get("dataset", {}))
-    except InputError as error:
-        return {"problems": [problem(line, files) for line in str(error).split("\n")]}
-    return {"series": [plain_series(each) for each in series]}
+    with listening() as log:
+        try:
+            series = read(source, settings.get("dataset", {}))
+            found, said = {"series": [plain_series(each) for each in series]}, {}
+        except InputError as error:
+            lines = str(error).split("\n")
+            codes = dict.fromkeys(each.code for each in getattr(error, "problems", ()) or [error] if each.code)
+            found = {"problems": [problem(line, files) for line in lines]}
+            said = {"codes": [*codes], "lines": [placeless(line, folder, temporary) for line in lines]}
+    return found, said | ({"log": [placeless(line, folder, temporary) for line in log]} if log else {})
+
+
+def placeless(line: str, folder: Path, temporary: Path) -> str:
+    """A line without the folder of the case, and without what other libraries say, which changes with them."""
+    line = line.replace(str(temporary), "TMP").replace(str(folder), "CASE")
+    return re.sub(r"(cannot be read\b.*?) \(.*\)", r"\1 (...)", line)
+
+
+def messages() -> dict[str, Plain]:
+    """What is said, by case."""
+    return json.loads(MESSAGES.read_text(encoding="utf-8")) if MESSAGES.is_file() else {}
 
 
 def problem(line: str, files: list[str]) -> Plain:
@@ -244,12 +293,14 @@ def cases() -> list[Any]:
 
 @pytest.mark.parametrize("name", cases())
 def test_what_is_read(name: str, tmp_path: Path) -> None:
-    """Red if series, columns, step, times or values are others, or a problem has another place or names other
-    settings."""
+    """Red if series, columns, step, times or values are others, or a problem has another place, names other
+    settings, has another code or other words."""
     folder = Path(__file__).parent / name
     expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
-    lines = differences(outcome(folder, tmp_path), expected, settings_of(folder))
+    found, said = outcome(folder, tmp_path)
+    lines = differences(found, expected, settings_of(folder))
     assert not lines, "\n".join(lines)
+    assert said == messages().get(name, {})
 
 
 def test_the_cases_stay_small() -> None:
@@ -275,16 +326,19 @@ def written(found: Plain) -> str:
 
 def record(names: list[str], temporary: Path) -> None:
     """Write what is read from these cases where it differs from what they expect, or where they expect nothing yet."""
+    told = {name: each for name, each in messages().items() if name in CASES}
     for name in names or CASES:
         folder = Path(__file__).parent / name
         settings, path = settings_of(folder), folder / "expected.json"
         if "fault" in settings:
             continue
-        found = outcome(folder, temporary)
+        found, said = outcome(folder, temporary)
+        told = {key: each for key, each in told.items() if key != name} | ({name: said} if said else {})
         if path.is_file() and not differences(found, json.loads(path.read_text(encoding="utf-8")), settings):
             continue
         path.write_text(written(found), encoding="utf-8")
         print(name, briefly(found))
+    MESSAGES.write_text(json.dumps(dict(sorted(told.items())), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

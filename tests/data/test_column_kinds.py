@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stores import load_data
 
-from informer import InputError
 from informer.config.data import (
     Calendar,
     DatasetConfig,
@@ -212,23 +211,3 @@ def test_roles(roles: Roles, inputs: str, targets: str, future: str) -> None:
     chosen = roles.choose(FOUND, name="file")
     assert (chosen.inputs, chosen.targets, chosen.future_covariates) == (tuple(inputs), tuple(targets), tuple(future))
     assert [chosen.inputs[i] for i in chosen.positions(chosen.targets)] == list(targets)
-
-
-@pytest.mark.parametrize(
-    ("roles", "message"),
-    [
-        (Roles(target="x"), "target=x: file has no such column, its columns are a, b, c, d"),
-        (Roles(targets=["a", "x"]), "targets=x: file has no such column"),
-        (Roles(past_covariates=["x"]), "past_covariates=x: file has no such column"),
-        (Roles(future_covariates=["x"]), "future_covariates=x: file has no such column"),
-        (Roles(targets=[]), "targets: expected at least one column"),
-        (Roles(targets=["a", "a"]), "column 'a' is given twice in targets"),
-        (Roles(targets=["a"], past_covariates=["a"]), "column 'a' is given in targets and in past_covariates"),
-        (Roles(features=MS, target="a", future_covariates=["a"]), "'a' is given in target and in future_covariates"),
-        (Roles(past_covariates=["a"], future_covariates=["a"]), "'a' is given in past_covariates and in future_cov"),
-        (Roles(past_covariates=FOUND), "file: no column left to forecast, all of a, b, c, d are covariates"),
-    ],
-)
-def test_what_cannot_be(roles: Roles, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        roles.choose(FOUND, name="file")

@@ -89,25 +89,6 @@ def test_too_short_parts_are_told_with_rows_needed_and_found() -> None:
         cut(599, "D", config("months", 12, 4, 4))
 
 
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (config("ratio", 0.7, 0.1, 0.1), "add up to 1"),
-        (config("ratio", 0.7, 0, 0.3), "dataset.split.val: expected a number above 0"),
-        (config("rows", "x", 5, 5), "dataset.split.train: expected a number above 0"),
-        (config("rows", 10.5, 5, 5), "dataset.split.train: expected whole rows"),
-        (config("rows", True, 5, 5), "dataset.split.train: expected a number above 0"),
-        (config("dates", "soon", "2020-02-01", None), "dataset.split.train: expected a date"),
-        (config("dates", "2020-02-01", "2020-03-01", 0.2), "dataset.split.test: expected a date .* found 0.2"),
-        (config("dates", "2020-03-01", "2020-02-01", None), "expected train <= val <= test"),
-        (config("dates", "2020-01-20", "2020-01-20", None), "val needs 2, has 0"),
-    ],
-)
-def test_bounds_that_make_no_sense(bad: SplitConfig, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        cut(100, "D", bad)
-
-
 def test_months_of_a_calendar_step_are_refused() -> None:
     with pytest.raises(InputError, match="months of 30 days, which rows of frequency B"):
         cut(1000, "B", config("months", 12, 4, 4))

@@ -19,11 +19,11 @@ def panel(n_series: int) -> str:
 
 
 def test_costly_requests_are_refused_or_take_turns_with_others(trained: Trained) -> None:
-    """Red if a request beyond a limit is forecast, or the line does not say which setting limits what; or if a request
-    waits for the end of one that was sent before, which is later than the time limit of both."""
+    """Red if a request beyond a limit is forecast, or the line does not say which setting limits what; or if requests
+    wait for the end of one that was sent before. One may have come before it."""
     columns = HISTORY.shape[1] - 1
-    most = 4000 * 120 * columns
-    given = f"max_values={most}", "max_series=5000", "timeout=10", "workers=1", "dataset.series_col=shop"
+    most = 400 * 120 * columns
+    given = f"max_values={most}", "max_series=5000", "timeout=600", "workers=1", "dataset.series_col=shop"
     with serving(f"checkpoint={trained.run_dir}", *given) as service, ThreadPoolExecutor() as threads:
         reply = service.csv(panel(481), "?horizon=1000")
         assert (reply.status, reply.error.count("\n")) == (422, 0)
@@ -32,9 +32,10 @@ def test_costly_requests_are_refused_or_take_turns_with_others(trained: Trained)
             f"series x 1,000 rows x {columns} columns; send fewer series, or shorten the horizon"
         )
         assert service.ask("GET", "/describe").json["limits"]["max_values"] == most
-        costly = threads.submit(service.csv, panel(4000), "?horizon=120")
-        statuses = []
+        costly = threads.submit(service.csv, panel(400), "?horizon=120")
+        n_before = 0
         while not costly.done():
-            statuses.append(service.csv(panel(2)).status)
-        assert costly.result().status == 504
-        assert set(statuses) == {200}
+            assert service.csv(panel(2)).status == 200
+            n_before += not costly.done()
+        assert costly.result().status == 200
+        assert n_before > 1

@@ -1,0 +1,73 @@
+"""What commands say when they are called wrongly, and that they leave nothing behind: `refusals.json` has the words of
+each call and the lines of its answer. This wording is in no other test.
+
+`python tests/contracts/test_refusals.py --record` writes what is said today. To add a call, write its words with `[]`.
+"""
+
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
+
+from entry_points import ROOT, SMALL, Trained, call, done
+
+STORED = Path(__file__).with_name("refusals.json")
+CALLS: dict[str, list[str]] = json.loads(STORED.read_text(encoding="utf-8"))
+
+
+def made(folder: Path) -> None:
+    """A table of the columns of the sample, and a file where a folder may be wanted."""
+    rows = (ROOT / "data" / "sample.csv").read_text().splitlines(keepends=True)[:321]
+    (folder / "good.csv").write_text("".join(rows))
+    (folder / "file.txt").write_text("in the way")
+
+
+def said(words: str, run: Path) -> list[str]:
+    """The lines of a call in the current folder, which must be refused; RUN stands for a run on the sample."""
+    entry, *given = shlex.split(words)
+    good = {"train": ["dataset=sample", *SMALL], "forecast": ["good.csv"]}.get(entry, [f"checkpoint={run}"])
+    if entry == "predict" and not any("input" in word for word in given):
+        good = ["input=good.csv", *good]
+    options = [word for word in given if word.startswith("--")]
+    outcome = call(entry, *options, *good, *(word for word in given if word not in options))
+    lines = outcome.err.splitlines()
+    assert outcome.status == 2, outcome
+    assert all(line.startswith("error: ") for line in lines), outcome.err
+    return [line.removeprefix("error: ").replace(str(run), "RUN") for line in lines]
+
+
+@pytest.mark.parametrize("words", CALLS)
+def test_a_wrong_call(
+    words: str, folder: Path, trained: Trained, tree: Callable[[Path], dict[str, bytes | None]]
+) -> None:
+    """Red if a wrong call is answered with a traceback, other words or another status, or leaves or changes a file."""
+    made(folder)
+    before, run = tree(folder), tree(trained.run_dir)
+    assert said(words, trained.run_dir) == CALLS[words]
+    assert tree(folder) == before
+    assert tree(trained.run_dir) == run
+
+
+def record() -> None:
+    """Write what is said today."""
+    import os
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as place:
+        os.chdir(place)
+        done("train", "dataset=sample", *SMALL, "trainer.max_epochs=1", "run_dir=run")
+        Path("here").mkdir()
+        os.chdir("here")
+        made(Path())
+        found = {words: said(words, Path(place, "run")) for words in CALLS}
+    STORED.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    record()
