@@ -153,28 +153,10 @@ def test_jobs_before_the_bad_one_are_kept(folder: Path) -> None:
     assert [path.name for path in folder.iterdir()] == ["runs"]
 
 
-def test_ctrl_c_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*arguments: object, **settings: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("informer.training.run.read_dataset", interrupted)  # before there is a run to continue
-    outcome = call("train", *TRAIN)
-    assert (outcome.status, outcome.err) == (130, "interrupted\n")
-
-
 @pytest.mark.parametrize("options", [["--multirun", "--cfg", "job"], ["--resolve"]])
 def test_options_that_do_not_go_together(options: list[str], folder: Path, tree: Tree) -> None:
     refused(call("train", *options, *TRAIN))
     assert tree(folder) == {}
-
-
-def test_a_fault_of_the_program_is_not_hidden(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*arguments: object, **settings: object) -> None:
-        raise ValueError("ours")
-
-    monkeypatch.setattr("informer.training.run.fit", broken)
-    with pytest.raises(ValueError, match="ours"):
-        call("train", *TRAIN)
 
 
 def test_options_may_follow_keys(folder: Path) -> None:

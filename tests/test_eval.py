@@ -1,9 +1,7 @@
 """Scores from the command line: those of training, whatever the batch size, on the data where they now are."""
 
-import contextlib
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +9,6 @@ import pandas as pd
 import pytest
 from entry_points import SMALL, Trained, call, done
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-from informer.checkpoint.paths import ATTENTION, REPORT, TEST_FORECASTS
-from informer.config.data import DatasetConfig
-from informer.data.recorded import Recorded, find_again
 
 MAPS = ("attention_encoder_1.1", "attention_encoder_1.2", "attention_decoder_1", "attention_cross_1")
 UNITS = (" scaled ", " original ")
@@ -60,7 +54,12 @@ def test_a_file_a_folder_or_a_link_is_a_checkpoint(trained: Trained, folder: Pat
 def test_the_report_lies_beside_the_checkpoint(trained: Trained, folder: Path) -> None:
     shutil.copytree(trained.run_dir, "copy")
     out = evaluated("checkpoint=copy", "plots=false")
-    assert {path.name for path in Path("copy/eval").iterdir()} == {*REPORT, ATTENTION, TEST_FORECASTS}
+    assert {path.name for path in Path("copy/eval").iterdir()} == {
+        "metrics.json",
+        "metrics.csv",
+        "attention.json",
+        "test_forecasts.parquet",
+    }
     assert "report: copy/eval" in out
     assert [path.name for path in folder.iterdir()] == ["copy"]
 
@@ -109,29 +108,6 @@ def test_the_data_folder_of_training_is_remembered(folder: Path, monkeypatch: py
     assert call("eval", "checkpoint=run").status == 2
     monkeypatch.setenv("INFORMER_DATA_DIR", "moved")
     evaluated("checkpoint=run", "plots=false")
-
-
-def test_a_file_of_the_data_folder_is_found_from_any_folder(folder: Path) -> None:
-    """Red if only `dataset.path=` is found from another working directory; shipped datasets take the same way."""
-    Path("place").mkdir()
-    frame = pd.DataFrame({"date": pd.date_range("2021-01-01", periods=320, freq="h"), "a": np.arange(320.0) % 7})
-    frame.to_csv("place/ETTh1.csv", index=False)
-    arguments = ["dataset=csv", "dataset.file=ETTh1.csv", "data_dir=place", *SMALL, "trainer.max_steps=1"]
-    done("train", *arguments, "run_dir=run")
-    run = Path("run").absolute()
-    facts = json.loads((run / "run.json").read_text())["data"]
-    Path("there").mkdir()
-    with contextlib.chdir("there"):
-        evaluated(f"checkpoint={run}", "plots=false")
-        shipped = Recorded(
-            name="ETTh1", path=None, file="ETTh1.csv", data_dir="place", sha256=facts["sha256"],
-            absolute=facts["absolute"],
-        )  # fmt: skip
-        dataset, place = find_again(DatasetConfig(), shipped, named=None, default="data", can_differ=True)
-        assert (dataset.path, dataset.file, place) == (None, "ETTh1.csv", str(folder / "place"))
-        changed = replace(shipped, sha256="0" * 64)
-        assert find_again(DatasetConfig(), changed, named=None, default="data", can_differ=True)[1] == "data"
-    assert (run / "eval/metrics.json").read_bytes() == (run / "metrics.json").read_bytes()
 
 
 def test_the_checkpoints_scaler_and_columns_are_used(folder: Path) -> None:

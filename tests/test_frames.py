@@ -1,7 +1,6 @@
 """Tables of other libraries: the numbers of the same pandas table, in a table of the kind that was given."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,6 @@ import pyarrow as pa
 import pytest
 
 from informer import Forecaster, InputError
-from informer.read.series import frame_of, like
-from informer.read.table import table_of_frame
 
 pl = pytest.importorskip("polars")
 duckdb = pytest.importorskip("duckdb")
@@ -77,29 +74,6 @@ def test_many_tables_each_of_its_kind(fitted: Forecaster) -> None:
         pd.testing.assert_frame_equal(to_pandas(forecasts[name]), forecasts["a"], check_dtype=False)
 
 
-def test_names_zones_gaps_decimals_and_dates() -> None:
-    """Types that Arrow has and pandas writes in another way. Red if one arrives as text or as objects."""
-    schema = {"zone": pa.timestamp("us", "Europe/Berlin"), "price": pa.decimal128(6, 2), "day": pa.date32()}
-    frame = pd.DataFrame(
-        {
-            "zone": pd.date_range("2024-03-30 22:00", periods=4, freq="h", tz="Europe/Berlin"),
-            "shop": ["a", "b", None, "001"],
-            "n": pd.array([1, None, 3, 4], dtype="Int64"),
-        }
-    )
-    table = pa.Table.from_pandas(frame)
-    table = table.append_column("price", pa.array([1.5, 2.25, None, 4.0]).cast(schema["price"]))
-    table = table.append_column("day", pa.array(pd.date_range("2024-01-01", periods=4).date).cast(schema["day"]))
-    for given in (table, pl.from_arrow(table)):
-        converted = frame_of(given, "frame")
-        assert list(converted["zone"]) == list(frame["zone"])
-        assert str(converted["zone"].dt.tz) == "Europe/Berlin"
-        assert list(converted["shop"].dropna()) == ["a", "b", "001"]
-        np.testing.assert_array_equal(converted["n"], [1, np.nan, 3, 4])
-        np.testing.assert_array_equal(converted["price"], [1.5, 2.25, np.nan, 4])
-        assert list(converted["day"]) == list(pd.date_range("2024-01-01", periods=4))
-
-
 def test_future_covariates_of_another_library() -> None:
     rng = np.random.default_rng(1)
     frame = hourly().assign(price=rng.normal(size=600)).drop(columns="count")
@@ -111,61 +85,10 @@ def test_future_covariates_of_another_library() -> None:
     pd.testing.assert_frame_equal(forecast.to_pandas(), expected, check_dtype=False)
 
 
-def test_numbers_are_not_copied() -> None:
-    """Red if a column of numbers goes through another buffer on its way to pandas."""
-    values = np.arange(1000.0)
-    table = pa.table({"x": pa.array(values), "y": pa.array(values + 1)})
-    polars = pl.from_arrow(table)
-    for given in (table, polars):
-        frame = frame_of(given, "frame")
-        start = pa.table(given)["x"].chunk(0).buffers()[1].address
-        assert frame["x"].to_numpy().__array_interface__["data"][0] == start
-
-
-def test_times_and_names_of_series_in_the_index(fitted: Forecaster) -> None:
-    """Red if a level of the index is left out, gets another name, or is added to the frame of the caller."""
-    frame = hourly()
-    alone = frame.set_index("date")
-    expected = fitted.predict(frame)
-    assert expected["load"].between(8, 12).all()
-    pd.testing.assert_frame_equal(fitted.predict(alone.to_period("h")), expected)
-    assert list(alone.columns) == ["load", "count"]
-    several = pd.concat([frame.assign(store=store) for store in ("a", "b")])
-    indexed = several.set_index(["store", "date"])
-    for given in (indexed, indexed["load"], indexed.rename_axis([None, None])):
-        columns = frame_of(given, "frame").columns
-        table = table_of_frame(frame_of(given, "frame"), "frame")
-        names = ["series", "date"] if given.index.names[0] is None else ["store", "date"]
-        assert list(table.columns) == [*names, *columns]
-        assert list(table.frame[names[0]]) == list(several["store"])
-        assert list(table.frame["date"]) == list(several["date"])
-    for keys in (["a", "b"], [1, 2]):  # numbers of rows are no series
-        table = table_of_frame(pd.concat(dict(zip(keys, [frame, frame], strict=True))), "frame")
-        assert list(table.columns) == [*(["series"] if keys[0] == "a" else []), "date", "load", "count"]
-    assert list(table_of_frame(frame.rename_axis("row"), "frame").columns) == ["date", "load", "count"]
-    quarters = pd.period_range("2000Q1", periods=4, freq="Q-JAN")  # the first ends in January
-    table = table_of_frame(pd.DataFrame({"a": range(4)}, index=quarters), "frame")
-    assert list(table.frame["date"]) == list(pd.date_range("1999-02-01", periods=4, freq="QS-FEB"))
-    filtered = frame[frame["load"] > frame["load"].median()]  # row numbers are no column
-    assert list(table_of_frame(filtered, "frame").columns) == ["date", "load", "count"]
-
-
-def test_what_is_no_table() -> None:
-    for given in (pl.Series([1.0, 2.0]), {"a": [1]}, [1.0]):
-        with pytest.raises(InputError, match=r"frame: expected a table"):
-            frame_of(given, "frame")
-
-
 def test_names_that_repeat_are_one_line(fitted: Forecaster) -> None:
     with pytest.raises(InputError, match="column names repeat: 'a'; rename them") as caught:
         fitted.predict(pa.table([pa.array([1.0])] * 3, names=["date", "a", "a"]))
     assert "\n" not in str(caught.value)
-
-
-def test_pandas_and_paths_give_pandas(tmp_path: Path) -> None:
-    frame = hourly()
-    for given in (frame, frame.set_index("date")["load"], "a.csv", tmp_path):
-        assert like(given, frame) is frame
 
 
 @pytest.mark.parametrize("kind", ["int", "category", "levels", "polars"])

@@ -1,17 +1,13 @@
 """Targets that are never negative: found in training rows, kept in the checkpoint, in forecasts and intervals."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from entry_points import done
 
 from informer import checkpoint
-from informer.inference.rescore import trained_data
-from informer.scoring.evaluate import fit_baselines
 
 
 def write(path: str) -> pd.DataFrame:
@@ -74,23 +70,3 @@ def test_the_user_decides(setting: str, names: list[str], folder: Path) -> None:
     write("f.csv")
     done("train", *RUN, "targets=[heat,sales]", f"non_negative={setting}")
     assert checkpoint.load(Path("run")).data.non_negative == names
-
-
-def test_baselines_have_the_bound_of_the_model(folder: Path) -> None:
-    """Few sales after many: ridge by itself goes below zero, and is scored as if it forecast zero there."""
-    rng, days = np.random.default_rng(0), np.arange(700)
-    level = np.where(days < 560, 20 + 15 * np.sin(days / 20), 1.0)
-    table = pd.DataFrame({"date": pd.date_range("2022-01-01", periods=700, freq="D"), "sales": rng.poisson(level)})
-    table.to_csv("f.csv", index=False)
-    done("train", *RUN)
-    saved = checkpoint.load(Path("run"))
-    data = trained_data(saved, torch.device("cpu"))
-    batch, ridge = data.test.batch(torch.arange(len(data.test))), fit_baselines(data)[1]
-    forecast = batch.in_units(ridge(batch)).numpy()
-    actual = batch.in_units(batch.target).numpy()
-    assert forecast.min() < -0.1
-    scores = json.loads(Path("run/metrics.json").read_text())["scores"]["ridge"]["original"]["overall"]
-    assert scores["mae"] == pytest.approx(np.abs(np.maximum(forecast, 0) - actual).mean(), rel=1e-5)
-    done("eval", "checkpoint=run", "plots=none")
-    again = json.loads(Path("run/eval/metrics.json").read_text())["scores"]["ridge"]["original"]["overall"]
-    assert again["mae"] == pytest.approx(scores["mae"])

@@ -11,8 +11,6 @@ from entry_points import ROOT, SMALL, Trained, call, done, refusal
 from sklearn.metrics import mean_pinball_loss
 
 from informer import Forecaster, checkpoint
-from informer.config.training import LossConfig, LossKind
-from informer.training.optim import build_loss
 
 LEVELS = [0.05, 0.1, 0.5, 0.9]
 TARGETS = ["temperature", "visitors", "price", "demand"]
@@ -52,17 +50,6 @@ def loops(quantile: np.ndarray, actual: np.ndarray, level: float) -> float:
     for q, y in zip(quantile.ravel(), actual.ravel(), strict=True):
         total += level * (y - q) if y >= q else (1 - level) * (q - y)
     return total / quantile.size
-
-
-def test_the_loss_is_the_mean_pinball() -> None:
-    """Red if levels and quantiles are paired wrongly, or over- and underestimates are."""
-    random = np.random.default_rng(0)
-    quantiles, actual = random.normal(size=(5, 3, 2, 4)), random.normal(size=(5, 3, 2))
-    config = LossConfig(kind=LossKind.quantile, quantiles=LEVELS)
-    value = build_loss(config)(torch.from_numpy(quantiles), torch.from_numpy(actual)).item()
-    assert value == pytest.approx(np.mean([loops(quantiles[..., i], actual, a) for i, a in enumerate(LEVELS)]))
-    own = [mean_pinball_loss(actual.ravel(), quantiles[..., i].ravel(), alpha=a) for i, a in enumerate(LEVELS)]
-    assert value == pytest.approx(np.mean(own))
 
 
 def test_the_best_epoch_has_the_least_pinball_loss(quantiled: Trained) -> None:

@@ -9,7 +9,6 @@ import torch
 from entry_points import call, done, refusal
 
 from informer import Forecaster, checkpoint
-from informer.data.scaler import PanelScaler
 
 RUN = [
     "dataset=csv", "dataset.path=stores.csv", "dataset.series_col=store", "attn=full", "model=tiny",
@@ -145,6 +144,3 @@ def test_what_is_refused(stores: tuple[Path, pd.DataFrame]) -> None:
         (["model.series_embedding=-1"], "model.series_embedding: expected at least 0, found -1"),
     ):  # fmt: skip
         assert line in refusal("train", *RUN, *more, "run_dir=refused")
-    saved = checkpoint.load("static")
-    with pytest.raises(ValueError, match="expected places below 4, found"):
-        PanelScaler.model_validate(saved.scaler.state() | {"static": [9]})

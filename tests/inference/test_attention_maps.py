@@ -1,6 +1,5 @@
 """Maps are the matrices that the layers realise: held against products of the projections, written out here."""
 
-import logging
 import math
 
 import numpy as np
@@ -9,8 +8,7 @@ import torch
 
 from informer.checkpoint import build_model
 from informer.data.windows import Batch, DataUnits
-from informer.inference import rescore as module
-from informer.inference.rescore import attention_maps, thinned
+from informer.inference.rescore import attention_maps
 from informer.members.network import ForecastModel
 from informer.networks import InformerConfig, ModelDims
 from informer.networks.layers.attention_layer import AttentionLayer
@@ -85,29 +83,3 @@ def test_the_model_is_as_before(model: ForecastModel, batch: Batch) -> None:
     assert torch.equal(model(*batch[:4]), before)
     assert not any(layer.attention._forward_pre_hooks for layer in model.attention_layers().values())
     assert not any(each.weights.requires_grad for each in maps)
-
-
-def test_layers_too_large_for_memory_are_left_out_and_told(
-    model: ForecastModel, batch: Batch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(module, "MAX_WEIGHTS", 3 * 9 * 9)
-    with caplog.at_level(logging.WARNING):
-        maps = attention_maps(model, batch)
-    assert [each.layer_name for each in maps] == ["encoder 1.2", "encoder 2.1", "decoder 1", "cross 1"]
-    assert caplog.messages == ["encoder 1.1: 3 maps of 14 x 14 do not fit into memory and are skipped"]
-
-
-@pytest.mark.parametrize(("rows", "columns"), [(3, 5), (4, 4), (11, 9), (5, 13)])
-def test_a_long_map_keeps_its_strongest_weights(rows: int, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if a single strong weight, or a sign, is lost between cells."""
-    monkeypatch.setattr(module, "MAX_CELLS", 4)
-    weights = torch.randn(2, 1, rows, columns, generator=torch.Generator().manual_seed(rows))
-    maps = thinned(weights)
-    cells = min(rows, 4), min(columns, 4)
-    assert maps.shape == (2, 1, *cells)
-    for window, i, j in np.ndindex(2, *cells):
-        # cell i of n holds the rows from floor(i l / n) to ceil((i + 1) l / n), the last one not included
-        top, bottom = i * rows // cells[0], -(-(i + 1) * rows // cells[0])
-        left, right = j * columns // cells[1], -(-(j + 1) * columns // cells[1])
-        below = weights[window, 0, top:bottom, left:right].flatten()
-        assert maps[window, 0, i, j] == max(below, key=abs)

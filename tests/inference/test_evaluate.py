@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import math
-import os
-import stat
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +15,6 @@ from entry_points import SMALL, done
 from scored import member, paths_of, scores_of
 
 from informer import InputError
-from informer.base.files import write_atomic
 from informer.scoring.evaluate import compare, evaluate
 from informer.scoring.metrics import METRICS
 from informer.scoring.scores import Scores
@@ -35,26 +32,6 @@ def data(tmp_path):
 @pytest.fixture
 def compared(data):
     return compare(member(last_value, 3, "model"), data, batch_size=32)
-
-
-@pytest.mark.parametrize("batch_size", [1, 32, 512])
-def test_scores_equal_numpy_over_all_windows_whatever_the_batch_size(data, batch_size):
-    scores = evaluate(member(last_value, 3), data.test, data, batch_size=batch_size)
-    values = data.panel[0].values
-    firsts = range(400, 500 - 5 + 1)
-    actual = np.stack([values[t : t + 5] for t in firsts])
-    forecast = np.stack([values[[t - 1] * 5] for t in firsts])
-    spread = values[:300].std(axis=0)
-    spread[2] = 1.0  # the constant column
-    error = forecast - actual
-    assert scores.windows == len(firsts)
-    assert scores.overall("", "original")["mae"] == pytest.approx(np.abs(error).mean(), rel=1e-6)
-    assert scores.values("", "original", "step")["mse"] == pytest.approx(np.square(error).mean(axis=(0, 2)), rel=1e-6)
-    by_column = np.square(error / spread).mean(axis=(0, 1))
-    assert scores.values("", "scaled", "column")["mse"] == pytest.approx(by_column, rel=1e-6)
-    relative = np.abs(error)[actual != 0] / actual[actual != 0]
-    assert scores.overall("", "original")["mape"] == pytest.approx(100 * relative.mean(), rel=1e-5)
-    assert f"excludes {(actual == 0).sum()} actual values" in "\n".join(scores.remarks)
 
 
 @pytest.mark.cuda
@@ -137,52 +114,6 @@ def test_saved_files_are_strict_and_complete(compared, tmp_path):
     assert by_key["model", "scaled", "flat", "all", "mase"] == ""
     second = compared.values("ridge", "original", "step")["rmse"][1]
     assert float(by_key["ridge", "original", "all", "2", "rmse"]) == second
-
-
-def test_write_atomic_replaces_whole_files_and_leaves_nothing_else(tmp_path):
-    path = tmp_path / "deep" / "file.txt"
-    write_atomic(path, "first, longer")
-    write_atomic(path, b"second")
-    assert path.read_bytes() == b"second"
-    assert [entry.name for entry in path.parent.iterdir()] == ["file.txt"]
-    other = tmp_path / "other"
-    other.write_text("")
-    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(other.stat().st_mode)
-
-
-def test_a_failed_write_keeps_the_old_file_and_no_scrap(tmp_path, monkeypatch):
-    path = tmp_path / "file.txt"
-    write_atomic(path, "old")
-
-    def full(source, target):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.replace", full)
-    with pytest.raises(InputError, match=r"file\.txt: .* No space left on device"):
-        write_atomic(path, "new")
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("durable", [True, False])
-def test_a_durable_write_reaches_the_disk(tmp_path, monkeypatch, durable):
-    """The content is synced before the rename and the folder after it; red if one is missing."""
-    order = []
-    sync, replace = os.fsync, os.replace
-    monkeypatch.setattr(
-        "os.fsync",
-        lambda file: (order.append("folder" if stat.S_ISDIR(os.fstat(file).st_mode) else "content"), sync(file)),
-    )
-    monkeypatch.setattr("os.replace", lambda *names: (order.append("name"), replace(*names)))
-    write_atomic(tmp_path / "file.txt", "x", durable=durable)
-    assert order == (["content", "name", "folder"] if durable else ["name"])
-
-
-def test_a_folder_in_the_way_is_one_line(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="expected a writable path") as caught:
-        write_atomic(tmp_path / "file" / "below.txt", "x")
-    assert "\n" not in str(caught.value)
 
 
 def test_means_of_each_series_worst_first() -> None:

@@ -6,15 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from entry_points import call, done, refusal
-
-from informer import checkpoint
-from informer.checkpoint import restore_model
-from informer.inference.explain import MOST_REPEATS
-from informer.inference.rescore import trained_data
-from informer.inference.sources import split
-from informer.members.network import model_forecast
 
 N, H, SEQ = 300, 7, 42
 PROMO, PRICE, RAIN = 20.0, -3.0, -5.0
@@ -146,19 +138,6 @@ def test_effects_are_those_that_the_data_were_made_with(files: Path) -> None:
     assert np.ptp(parts["level"]) < 3
 
 
-def test_a_window_is_level_season_and_the_rest() -> None:
-    """Red if a line counts as season, or a season of another phase is taken off."""
-    t = torch.arange(31.0)
-    profile = torch.tensor([3.0, -1.0, -2.0])
-    history = (5 + 0.5 * t + profile[(t.long() - 31) % 3])[None, :, None]
-    level, season, rest = split(history, 3).values()
-    torch.testing.assert_close(level + season + rest, history)
-    torch.testing.assert_close(level, history.mean().expand_as(level))
-    torch.testing.assert_close(season[0, :, 0], profile[(t.long() - 31) % 3], atol=0.05, rtol=0.0)
-    torch.testing.assert_close(rest.diff(dim=1).mean(), torch.tensor(0.5), atol=0.05, rtol=0.0)
-    assert not split(history, 16)["season"].any()
-
-
 def test_the_bound_is_what_clipping_adds(files: Path) -> None:
     """Red if a forecast that is clipped at zero is explained by other sources; a constant is its level alone."""
     odd = pd.read_csv("odd.csv")
@@ -262,31 +241,6 @@ def test_a_change_without_effect_is_said(files: Path) -> None:
 def importance_of(name: str) -> pd.DataFrame:
     done("explain", run_of(name), "importance=true", "output=counts", "overwrite=true")
     return pd.read_csv("counts/importance.csv").set_index("column")
-
-
-@torch.inference_mode()
-def test_importance_is_the_error_with_a_column_of_other_windows(files: Path) -> None:
-    """Red if the error is not that of the run's scores, or another column or only its history is exchanged: the same
-    error is computed here from arrays of all windows."""
-    name = "linear"
-    table, scores = importance_of(name), json.loads(Path(name, "metrics.json").read_text())
-    mse = scores["scores"][scores["model"]]["scaled"]["overall"]["mse"]
-    np.testing.assert_allclose(table["mse"], mse, rtol=1e-5)
-    saved = checkpoint.load(Path(name))
-    data = trained_data(saved, torch.device("cpu"))
-    n, model = len(data.test), restore_model(saved)
-    batch, generator = data.test.batch(torch.arange(n)), torch.Generator().manual_seed(0)
-    orders = [torch.randperm(n, generator=generator) for _ in range(MOST_REPEATS)]
-    for place, column in enumerate(data.inputs):
-        errors = []
-        for order in orders:
-            enc_x, dec_x = batch.enc_x.clone(), batch.dec_x.clone()
-            enc_x[:, :, place], dec_x[:, :, place] = enc_x[order, :, place], dec_x[order, :, place]
-            changed = batch._replace(enc_x=enc_x, dec_x=dec_x)
-            errors.append(float((model_forecast(model, changed) - batch.target).square().mean()))
-        assert table.loc[column, "mse_permuted"] == pytest.approx(np.mean(errors), rel=1e-4)
-    assert table.loc["price", "times"] > 1.5
-    assert table.loc["stock", "times"] < 1.05
 
 
 def test_importance_of_a_network_and_of_the_calendar(files: Path) -> None:

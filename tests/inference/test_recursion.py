@@ -7,9 +7,7 @@ import pandas as pd
 import pytest
 from entry_points import ROOT, SMALL, Trained, done, refusal
 
-from informer import Forecaster, InputError
-from informer.inference import model as predictor
-from informer.inference.writing import table_of
+from informer import Forecaster
 
 COLUMNS = ["temperature", "visitors", "price", "demand"]
 
@@ -28,20 +26,17 @@ def test_every_origin_is_forecast_as_a_table_that_ends_there(
 ) -> None:
     """Also longer than seq_len. Red if a block is not fed back to history and start token, or to other columns."""
     model = Forecaster.load(trained.run_dir, device="cpu")
-    rolled, scored = model.backtest(frame, horizon=horizon, stride=5, intervals=[50]), model.trained.scored
+    rolled = model.backtest(frame, horizon=horizon, stride=5)
     needed = -(-horizon // 6) * 6
     origins = range(24, len(frame) - needed + 1, 5)
     assert list(rolled["origin"].unique()) == [frame["date"].iloc[row - 1] for row in origins]
     for row in origins:
-        series = scored.reader.series(frame.iloc[:row], "frame")
-        ahead = table_of(series, scored.forecast(series, horizon=horizon, levels=[50]))
+        ahead = model.predict(frame.iloc[:row], horizon=horizon)
         own = rolled[rolled["origin"] == frame["date"].iloc[row - 1]]
         for column in COLUMNS:
             one = own[own["column"] == column]
             assert list(one["step"]) == list(range(1, horizon + 1))
             np.testing.assert_allclose(one["forecast"], ahead[column], rtol=1e-4, atol=1e-5)
-            np.testing.assert_allclose(one["hi50"], ahead[f"{column}_hi50"], rtol=1e-4)
-            np.testing.assert_allclose(one["lo50"], ahead[f"{column}_lo50"], rtol=1e-4, atol=1e-5)
             assert list(one["date"]) == list(frame["date"].iloc[row : row + horizon])
             np.testing.assert_allclose(one["actual"], frame[column].iloc[row : row + horizon])
         if horizon > 6:
@@ -87,14 +82,3 @@ def test_a_horizon_is_bounded(horizon: int, folder: Path, trained: Trained) -> N
     line = refusal("predict", f"checkpoint={trained.run_dir}", f"input={SAMPLE}", f"horizon={horizon}", "output=out")
     assert line.startswith(f"error: horizon={horizon}: expected at most 100000 rows of 4 targets")
     assert not Path("out").exists()
-
-
-def test_the_bound_counts_targets_too(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forecasts up to the limit are made; pred_len rows are always allowed."""
-    forecaster, rows = Forecaster.load(trained.run_dir), pd.read_csv(SAMPLE, nrows=60)
-    monkeypatch.setattr(predictor, "MOST_VALUES", 4 * 20 + 3)
-    assert len(forecaster.predict(rows, horizon=20)) == 20
-    with pytest.raises(InputError, match="at most 20 rows of 4 targets"):
-        forecaster.predict(rows, horizon=21)
-    monkeypatch.setattr(predictor, "MOST_VALUES", 4)
-    assert len(forecaster.predict(rows)) == 6

@@ -1,8 +1,6 @@
 """Rolling forecasts from the command line: the same as eval, in pieces, for one file or many."""
 
-import gc
 import json
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,12 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import ROOT, Outcome, Trained, call
-from rich.console import Console
 
 from informer import Forecaster
-from informer.config.commands import Mode, PredictConfig
-from informer.inference import job as jobs
-from informer.inference import rolling
 
 TARGETS = ["temperature", "visitors", "price", "demand"]
 TIDY = ["origin", "step", "date", "column", "forecast", "actual"]
@@ -162,23 +156,6 @@ def test_both_baselines_are_scored_on_the_same_origins(trained: Trained, folder:
     assert 0 < table["ridge", "scaled", "all", "all", "mse"] < table["informer", "scaled", "all", "all", "mse"]
 
 
-def test_pieces_are_one_table(trained: Trained, frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if a header is repeated, a piece is lost, or times of a piece of midnights are written otherwise."""
-    whole = rolled(trained, "rows.csv", "stride=24")
-    text = Path("out/rows.rolling.csv").read_text()
-    monkeypatch.setattr(rolling, "MAX_ORIGINS", 1)
-    rolled(trained, "rows.csv", "stride=24")
-    pieces = pd.read_csv("out/rows.rolling.csv", parse_dates=["origin", "date"])
-    pd.testing.assert_frame_equal(pieces, whole, rtol=1e-5)
-    assert [line.split(",")[:4] for line in Path("out/rows.rolling.csv").read_text().splitlines()] == [
-        line.split(",")[:4] for line in text.splitlines()
-    ]
-    assert run(trained, "rows.csv", "stride=24", "format=parquet").status == 0
-    typed = pd.read_parquet("out/rows.rolling.parquet")
-    pd.testing.assert_frame_equal(typed, pieces, check_dtype=False)
-    assert typed["origin"].dtype.kind == "M"
-
-
 def test_midnights_keep_their_time_of_day(trained: Trained, frame: pd.DataFrame) -> None:
     rolled(trained, "rows.csv", "stride=24")
     lines = Path("out/rows.rolling.csv").read_text().splitlines()[1:]
@@ -211,34 +188,6 @@ def test_many_files_a_summary_and_resuming(
     assert Path("out/s0.rolling.csv").stat().st_mtime_ns == before
     assert tree(Path("out")) == whole
     assert "(0 of them already done)" in run(trained, "in", "stride=6", "resume=true").out
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("usual_collector")
-def test_memory_does_not_grow_with_the_number_of_origins(
-    trained: Trained, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Red if tables are gathered: 1493 origins have 35832 rows, 31 times those of a piece."""
-    monkeypatch.setattr(rolling, "MAX_ORIGINS", 48)
-    settings = {
-        "checkpoint": str(trained.run_dir),
-        "input": str(ROOT / "data/sample.csv"),
-        "mode": Mode.rolling,
-        "from_date": "2000-01-01",
-    }
-    peaks = []
-    for stride in (100, 100, 4):  # the first call imports
-        gc.collect()
-        gc.freeze()  # next to all that pytest holds, the collector would let much garbage wait
-        tracemalloc.start()
-        config = PredictConfig(**settings, output="out", stride=stride, overwrite=True)
-        (row,) = jobs.predict(config, Console(quiet=True))
-        assert row.is_complete
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-        gc.unfreeze()
-    assert Path("out/sample.rolling.csv").read_bytes().count(b"\n") == 1 + 1493 * 6 * 4
-    assert peaks[2] < peaks[1] + 0.5e6, "the whole table takes 1.7 MB in numbers alone"
 
 
 @pytest.mark.parametrize(

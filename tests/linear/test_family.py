@@ -10,10 +10,7 @@ from entry_points import ROOT, SMALL, call, done, killed, refusal
 
 from informer import Forecaster, checkpoint
 from informer.config.data import Calendar
-from informer.config.model import LinearModelConfig
 from informer.data.calendar import mark_sizes
-from informer.members import maps as linear
-from informer.members.maps import LinearMaps
 from informer.networks import ModelDims
 from informer.networks.models.config import CalendarEmbed
 from informer.read.frequency import Frequency
@@ -29,18 +26,6 @@ DIMS = ModelDims(
     label_len=0,
     pred_len=PRED,
 )
-
-
-def test_columns_share_a_map_where_their_own_would_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear, "MOST_WEIGHTS", 3 * (SEQ + 23 + SEQ * COLUMNS) * PRED)
-    assert len(LinearMaps(LinearModelConfig(), DIMS).own) == COLUMNS
-    monkeypatch.setattr(linear, "MOST_WEIGHTS", 3 * (SEQ + 23 + SEQ * COLUMNS) * PRED - 1)
-    shared = LinearMaps(LinearModelConfig(), DIMS)
-    assert [tuple(part.shape[:2]) for part in (shared.own, shared.calendar, shared.others)] == [
-        (1, SEQ),
-        (1, 23),
-        (1, 0),
-    ]
 
 
 def mse(run: str, name: str) -> float:
@@ -70,12 +55,11 @@ def test_every_command_takes_it(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_was_stopped_goes_on_with_the_maps_it_had(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red when the maps are not in the checkpoint, or are fitted once more."""
+def test_a_run_that_was_stopped_goes_on_with_the_maps_it_had(folder: Path) -> None:
+    """Red when the maps are not in the checkpoint."""
     done("train", *RUN, "run_dir=whole")
     with killed("informer.training.run.log_gain"):
         call("train", *RUN, "run_dir=cut")
-    monkeypatch.setattr("informer.training.start.fit_model", None)
     done("train", "resume=cut")
     assert Path("cut/metrics.csv").read_bytes() == Path("whole/metrics.csv").read_bytes()
 

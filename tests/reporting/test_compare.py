@@ -15,7 +15,6 @@ from entry_points import Trained, call, done, refusal
 from scipy.stats import ttest_rel
 
 from informer import Forecaster
-from informer.report.runs import NO_VALUE, differences
 
 
 @pytest.fixture
@@ -148,32 +147,6 @@ def test_folders_patterns_and_names(runs: Path) -> None:
     shutil.copytree(runs / "c", "odd=name")
     outcome = call("compare", "runs/a", "elsewhere/a", "runs/b", "odd=name")
     assert {*ranked(outcome.out)} == {"runs/a", "elsewhere/a", "b", "odd=name"}
-
-
-def test_keys_of_one_family_are_no_differences() -> None:
-    """Red if every key that a family lacks is listed for all runs."""
-    network = {"model.family": "informer", "model.d_model": "16", "model.n_heads": "2"}
-    linear = {"model.family": "linear", "model.offset": "0"}
-    found = differences([network, network | {"model.d_model": "32"}, linear])
-    families = {"model.d_model": ["16", "32", NO_VALUE], "model.family": ["informer", "informer", "linear"]}
-    assert found.to_dict("list") == families
-
-
-def test_files_of_different_datasets_are_not_listed() -> None:
-    """Fails if they are listed next to the names of the datasets, or left out for files of one name."""
-    files = [{"dataset.file": f"{name}.csv", "dataset.sha256": name} for name in ("ETTh1", "WTH")]
-    named = [one | {"dataset.name": one["dataset.sha256"]} for one in files]
-    assert [*differences(named)] == ["dataset.name"]
-    assert [*differences(files)] == ["dataset.file", "dataset.sha256"]
-
-
-def test_a_mechanism_has_its_short_name_and_that_of_the_decoder_is_left_out_where_it_follows() -> None:
-    def of(encoder: str, decoder: str) -> dict[str, str]:
-        targets = {"attn": encoder, "decoder_attn": decoder, "cross_attn": "full"}
-        return {f"{slot}._target_": f"informer.networks.attention.{name}.Attention" for slot, name in targets.items()}
-
-    assert differences([of("prob", "prob"), of("topk", "topk")]).to_dict("list") == {"attn": ["prob", "topk"]}
-    assert [*differences([of("prob", "prob"), of("topk", "full")])] == ["attn", "decoder_attn"]
 
 
 def flattened(tree: dict[str, Any], inside: str = "") -> Iterator[tuple[str, Any]]:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import shutil
 from html import unescape
 from pathlib import Path
@@ -13,8 +12,6 @@ import pandas as pd
 import pytest
 from conftest import COLUMN, HOSTILE
 from entry_points import done, refusal
-
-from informer.report.run import command_of
 
 IDLE = "the network adds nothing to the forecast that it starts from"
 
@@ -228,25 +225,6 @@ def test_local_times_of_forecasts_over_a_clock_change(folder: Path) -> None:
     expected = before.append(times).tz_convert("UTC").tz_localize(None)
     assert [*before_times, *pd.DatetimeIndex(page["tracks"][0]["origins"][0]["times"])] == list(expected)
     assert "Times are shown in UTC." in page["html"]
-
-
-@pytest.mark.parametrize(
-    ("words", "typed"),
-    [
-        (["informer forecast", "horizon=8", "model=linear", "input='../a b.csv'"],
-         "informer forecast '../a b.csv' horizon=8 model=linear"),
-        (["informer train", r"dataset.path='it\'s.csv'"], """informer train "dataset.path=it's.csv\""""),
-        (["python", "my fit.py", "x"], "python 'my fit.py' x"),
-        (["train.py", "optim.lr=0.1"], "python -m informer.train optim.lr=0.1"),
-        (["informer forecast", r"input='a\\'"], r"informer forecast 'a\'"),
-        (["informer predict", "input='$HOME/a\"b.csv'"], "informer predict 'input=$HOME/a\"b.csv'"),
-    ],
-)  # fmt: skip
-def test_the_command_on_the_page_is_as_typed(words: list[str], typed: str) -> None:
-    """Red if quotes that are for Hydra are shown, or a shell would not read the words back."""
-    command = command_of(words)
-    assert command == typed
-    assert shlex.split(command)
 
 
 N, TRAIN, STEPS = 400, 240, 6

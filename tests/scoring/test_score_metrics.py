@@ -11,8 +11,6 @@ import pytest
 from entry_points import done
 from sklearn.metrics import mean_absolute_error, mean_pinball_loss, mean_squared_error
 
-from informer.scoring.bootstrap import skill_interval
-
 HOURS = pd.date_range("2024-01-01", periods=400, freq="h")
 SEASON = 4
 
@@ -137,15 +135,3 @@ def test_missing_values_of_histories_keep_their_places(folder: Path) -> None:
     found = scored([history], np.zeros((1, 5)), np.ones((1, 5)))
     assert found["by_step"]["seasonal naive"]["mae"] == [10, 2, 33, 7, 10]
     assert found["overall"]["forecast"]["mase"] == pytest.approx(1 / np.mean([9, 27, 36, 3, 33]))
-
-
-def test_the_interval_of_a_skill_covers_as_often_as_it_says() -> None:
-    """Over 300 samples a 90 % interval contains the true skill in 85 to 95 % of them."""
-    rng = np.random.default_rng(3)
-    held = 0
-    for _ in range(300):
-        common = rng.gamma(4, 1, 80)
-        low, high = skill_interval(0.8 * common * rng.gamma(9, 1 / 9, 80), common, level=0.9)
-        held += low <= 0.2 <= high
-    assert 0.85 <= held / 300 <= 0.95
-    assert math.isnan(skill_interval(np.ones(10), np.ones(10), block=10).low)

@@ -15,11 +15,6 @@ import pandas as pd
 import pytest
 from entry_points import ROOT, Trained, call
 
-from informer import InputError
-from informer.config.data import DatasetConfig
-from informer.read.limits import open_table
-from informer.read.table import read_table
-
 N = 12_000
 """Columns, of which a file may have 10,000."""
 
@@ -135,38 +130,6 @@ def test_what_a_file_unpacks_to_is_bounded_by_its_size(name: str, folder: Path) 
     assert (outcome.status, outcome.err.count("\n")) == (2, 1), outcome.err
     assert f"{name}: its content is more than 200 times as large as the file" in outcome.err
     assert "raise dataset.max_ratio" in outcome.err
-
-
-def test_a_raised_ratio_reads_on(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv.gz"
-    TOO_MUCH["rows.csv.gz"](path)
-    with open_table(path, DatasetConfig(max_ratio=1000)) as (file, *_):
-        assert len(file.read()) == 7 + 22 * 1_500_000
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("width", [5, 40_000])
-def test_the_limit_of_columns_is_exact(width: int, end: str, tmp_path: Path) -> None:
-    """Also of lines longer than what is read at once: red where what is left of a line is carried wrongly."""
-    path, lines = tmp_path / "a.csv", [",".join(["2024"] * width)] * 9
-    path.write_bytes(end.join([*lines, ""]).encode())
-    with open_table(path, DatasetConfig(max_columns=width)) as (file, *_):
-        assert file.read() == path.read_bytes()
-    for place in (0, 4, 8):
-        longer = [line + "," * (number == place) for number, line in enumerate(lines)]
-        path.write_bytes(end.join([*longer, ""]).encode())
-        expected = pytest.raises(InputError, match=f"more than {width:,} columns")
-        with open_table(path, DatasetConfig(max_columns=width)) as (file, *_), expected:
-            file.read()
-
-
-def test_the_limit_of_cells_is_that_of_the_table(tmp_path: Path) -> None:
-    """Rows with all their lines, whatever is in them, times the columns of the header."""
-    path = tmp_path / "a.csv"
-    path.write_text("time,a,b\n" + "".join(f"{day},1,2\n" for day in DAYS))
-    assert len(read_table(path, DatasetConfig(max_cells=93)).frame) == 30
-    with pytest.raises(InputError, match=r"more than 89 cells; .* dataset\.max_cells"):
-        read_table(path, DatasetConfig(max_cells=89))
 
 
 def test_a_job_goes_on_with_the_other_files(folder: Path, trained: Trained) -> None:

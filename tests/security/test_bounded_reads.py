@@ -10,14 +10,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from entry_points import ROOT, Trained, call, done
+from entry_points import ROOT, Trained, call
 from stores import read_series
 
 from informer import InputError
 from informer.config.data import DatasetConfig, InputFormat, settings_that
-from informer.inference import model as predictor
-from informer.inference.reader import Reader
 from informer.read.limits import LIMITS, open_table
 from informer.read.table import read_table
 
@@ -150,42 +147,6 @@ def test_a_long_cell_does_not_break_resuming(good: Path, trained: Trained) -> No
     outcome = call("predict", *arguments)
     assert outcome.status == 1, outcome.err
     assert "(1 of them already done)" in outcome.out
-
-
-@pytest.mark.parametrize("fault", [MemoryError, torch.OutOfMemoryError, RecursionError, ValueError])
-@pytest.mark.parametrize("where", ["reading", "forecasting"])
-def test_whatever_a_file_does_the_others_are_forecast(
-    fault: type[Exception], where: str, good: Path, trained: Trained, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Red where only one kind of error is expected of a file."""
-    (good / "other.csv").write_bytes((good / "good.csv").read_bytes())
-    arguments = [f"checkpoint={trained.run_dir}", "input=in"]
-    done("predict", *arguments, "output=whole")
-    read, forecast = Reader.series, predictor.TrainedModel.forecast
-
-    def reading(self: Reader, path: Path, name: str, written: InputFormat, **more: bool) -> object:
-        if where == "reading" and name == "other":
-            raise fault("not foreseen")
-        return read(self, path, name, written, **more)
-
-    def forecasting(self: predictor.TrainedModel, series: list, **more: object) -> object:
-        if where == "forecasting" and any(one.name == "other" for one in series):
-            raise fault("not foreseen")
-        return forecast(self, series, **more)
-
-    monkeypatch.setattr(Reader, "series", reading)
-    monkeypatch.setattr(predictor.TrainedModel, "forecast", forecasting)
-    outcome = call("predict", *arguments, "output=out")
-    assert outcome.status == 1, outcome.err
-    rows = summary()
-    assert [rows[name]["status"] for name in ("good.csv", "other.csv")] == ["ok", "error"]
-    told = (
-        "out of memory"
-        if issubclass(fault, MemoryError | torch.OutOfMemoryError)
-        else "this is a bug: please report it"
-    )
-    assert told in rows["other.csv"]["message"]
-    assert Path("out/good.forecast.csv").read_bytes() == Path("whole/good.forecast.csv").read_bytes()
 
 
 def test_a_model_does_not_raise_the_limits() -> None:

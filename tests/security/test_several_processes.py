@@ -15,9 +15,6 @@ import torch
 from entry_points import ROOT, SMALL, Trained, call, done, refusal
 
 from informer import Forecaster, InputError
-from informer.base.files import LOCK, only_writer
-from informer.commands import actions
-from informer.training.folder import RunFolder
 
 Tree = Callable[[Path], dict[str, bytes | None]]
 
@@ -44,25 +41,15 @@ def another_process_writes(folder: Path) -> Iterator[int]:
         process.kill()
 
 
-def test_runs_of_one_second_have_folders_of_their_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red where a folder that is there already is taken, or where one that a run left is not kept."""
-    monkeypatch.setattr(actions, "_run_name", lambda settings: "now")
-    with RunFolder.new(Path("runs/now")) as first:
-        done("train", *RUN)
-    assert first.path == Path("runs/now")
-    assert [path.name for path in sorted(Path("runs").iterdir())] == ["latest", "now_2"]
-    assert RunFolder(Path("runs/now_2")).is_finished
-
-
 def test_a_second_run_gets_one_line_until_the_first_is_killed(folder: Path, tree: Tree) -> None:
     with another_process_writes(Path("run")) as number:
         before = tree(folder)
         line = refusal("train", *RUN, "run_dir=run")
         assert line.startswith(f"error: run_dir=run: another process is writing to this folder (process {number} on ")
         assert tree(folder) == before
-    assert Path("run", LOCK).exists(), "the killed one could not remove it"
+    assert Path("run", ".informer.lock").exists(), "the killed one could not remove it"
     done("train", *RUN, "run_dir=run")
-    assert not Path("run", LOCK).exists()
+    assert not Path("run", ".informer.lock").exists()
 
 
 @pytest.mark.parametrize(
@@ -105,44 +92,6 @@ def test_the_table_of_a_run_from_python_stays(folder: Path) -> None:
     with another_process_writes(Path("run")), pytest.raises(InputError, match="another process is writing"):
         Forecaster(run_dir="run", **{"trainer.max_steps": 1}).fit(frame)
     assert Path("run/frame.csv").read_text() == "the other one's\n"
-
-
-def test_a_folder_in_which_nothing_was_kept_is_gone(folder: Path) -> None:
-    with pytest.raises(RuntimeError), only_writer(Path("one/two"), "run_dir"):
-        raise RuntimeError
-    assert list(folder.iterdir()) == []
-
-
-@pytest.mark.skipif(os.name == "nt", reason="links")
-def test_a_lock_that_is_a_link_leads_nowhere(folder: Path) -> None:
-    """The folder may come from anyone."""
-    Path("mine").write_text("mine")
-    Path("run").mkdir()
-    Path("run", LOCK).symlink_to("../mine")
-    with pytest.raises(InputError), only_writer(Path("run"), "run_dir"):
-        pass
-    assert Path("mine").read_text() == "mine"
-
-
-def test_latest_is_not_turned_away_from_a_run_that_began_since(folder: Path) -> None:
-    one, other = RunFolder(Path("runs/one")), RunFolder(Path("runs/other"))
-    for run in (one, other):
-        run.path.mkdir(parents=True)
-    with RunFolder(Path("runs/oldest")).as_latest():
-        pass
-    with pytest.raises(InputError), one.as_latest():
-        raise InputError("")
-    assert Path("runs/latest").read_text() == "oldest\n"
-
-    def fails_while_another_begins() -> None:
-        with one.as_latest():
-            with other.as_latest():
-                pass
-            raise InputError("")
-
-    with pytest.raises(InputError):
-        fails_while_another_begins()
-    assert Path("runs/latest").read_text() == "other\n"
 
 
 BROKEN = """

@@ -6,13 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 from entry_points import ROOT, SMALL, Outcome, Trained, call, refused
-
-from informer.data import diagnosis as inspection
-from informer.inference import job as run
 
 SAMPLE = str(ROOT / "data/sample.csv")
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -34,31 +29,6 @@ def test_standard_output_on_a_full_disk(arguments: list[str], folder: Path) -> N
     with open("/dev/full", "w") as full:
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
     refused(Outcome(ended.returncode, "", ended.stderr), "standard output: No space left on device")
-
-
-FAULTS = [
-    MemoryError(),
-    np._core._exceptions._ArrayMemoryError((1 << 40,), np.dtype(np.float64)),  # type: ignore[attr-defined]
-    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
-    RuntimeError("[enforce fail at alloc_cpu.cpp:75] DefaultCPUAllocator: not enough memory: you tried to allocate 1"),
-]
-
-
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault).__name__)
-def test_out_of_memory(fault: Exception, folder: Path, trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
-    def starved(*arguments: object, **settings: object) -> None:
-        raise fault
-
-    monkeypatch.setattr(run, "_predict_one", starved)
-    refused(call("predict", f"checkpoint={trained.run_dir}", f"input={SAMPLE}"), "out of memory (", "batch_size")
-
-
-def test_an_unforeseen_error_of_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*arguments: object) -> None:
-        raise PermissionError(13, "Permission denied", "some/file")
-
-    monkeypatch.setattr(inspection, "inspect", broken)
-    refused(call("inspect", SAMPLE), "some/file: Permission denied")
 
 
 DURING_IMPORTS = """

@@ -368,9 +368,3 @@ def test_an_address_in_use_is_one_line(trained: Trained) -> None:
         outcome = call("serve", f"checkpoint={trained.run_dir}", f"port={taken.getsockname()[1]}")
     assert (outcome.status, outcome.err.count("\n")) == (2, 1)
     assert "cannot listen there (Address already in use); choose another" in outcome.err
-
-
-def test_without_the_extra_one_line_names_it(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("informer.commands.actions.SERVICE", ("fastapi", "no_such_package"))
-    outcome = call("serve", f"checkpoint={trained.run_dir}")
-    assert outcome == (2, "", "error: serve: no_such_package not installed; pip install no_such_package\n")

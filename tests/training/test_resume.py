@@ -7,15 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from entry_points import ROOT, SMALL, TENSORBOARD, Trained, assert_same_weights, call, done, killed, refusal
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from informer import checkpoint
-from informer.base.files import LOCK
-from informer.training import run
 
 
 def curves(run_dir: Path) -> dict[str, list[tuple[int, float | bytes]]]:
@@ -46,7 +43,7 @@ def table(run_dir: Path) -> list[str]:
 def assert_same_run(one: Path, other: Path) -> None:
     """Two run directories hold the same run."""
     # a kill after the end leaves the file of a lock that nobody holds
-    assert {path.name for path in one.iterdir()} == {path.name for path in other.iterdir()} - {LOCK}
+    assert {path.name for path in one.iterdir()} == {path.name for path in other.iterdir()} - {".informer.lock"}
     for name in ("metrics.json", "metrics.csv", "config.yaml"):
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
     for name in ("best.safetensors", "last.safetensors"):
@@ -89,22 +86,6 @@ def test_killed_before_its_first_save_a_run_starts_again(folder: Path) -> None:
     done("train", *SAMPLE, "seed=5", "run_dir=whole")
     assert_same_run(Path("whole"), Path("runs/one"))
     assert Path("runs/latest").read_text() == "one\n"
-
-
-def test_with_its_report_all_of_a_run_is_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run with a report is not resumed: red if curves or digests are written after it, and a kill would lose them."""
-    copies: dict[str, object] = {}
-    conclude = run.conclude
-
-    def concluded(*arguments: Any) -> None:
-        conclude(*arguments)
-        copies.update(curves=curves(Path("run")), facts=json.loads(Path("run/run.json").read_text()))
-
-    monkeypatch.setattr(run, "conclude", concluded)
-    done("train", *SAMPLE, "run_dir=run")
-    assert copies["curves"] == curves(Path("run"))
-    assert "test/mse" in curves(Path("run"))
-    assert copies["facts"] == json.loads(Path("run/run.json").read_text())
 
 
 def test_a_finished_run_says_so(trained: Trained, tree: Callable[[Path], object]) -> None:

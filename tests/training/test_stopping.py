@@ -1,7 +1,5 @@
 """How a run ends before its end: numbers that are not finite, a full disk, signals; and what it continues from."""
 
-import errno
-import logging
 import os
 import resource
 import signal
@@ -14,15 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from entry_points import ROOT, SMALL, TENSORBOARD, call, done, refusal
 from test_resume import assert_same_run
 
 from informer import checkpoint
-from informer.base import console, files
 from informer.scoring.scores import Scores
 from informer.training import loop, run
-from informer.training.loop import READ_EVERY
 from informer.training.optim import GuardedAdam
 
 SAMPLE = ["dataset=sample", *SMALL, TENSORBOARD, "trainer.batch_size=8", "run_dir=run"]
@@ -43,37 +38,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return made
 
 
-BAD_STEP = 3
-
-
-@pytest.fixture
-def poisoned(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, torch.Tensor]]:
-    """Only the gradient of step 3 is not finite; records the weights before each step."""
-    weights: list[dict[str, torch.Tensor]] = []
-    norm = loop.gradient_norm
-
-    def poison(model: torch.nn.Module, clip_norm: float | None) -> torch.Tensor:
-        weights.append({name: value.detach().clone() for name, value in model.named_parameters()})
-        if len(weights) == BAD_STEP:
-            next(model.parameters()).grad[0] = torch.nan  # type: ignore[index]
-        return norm(model, clip_norm)
-
-    monkeypatch.setattr(loop, "gradient_norm", poison)
-    return weights
-
-
-@pytest.mark.parametrize("clip_norm", ["null", "1.0"])
-def test_a_bad_gradient_stops_before_the_weights_move(
-    clip_norm: str, folder: Path, poisoned: list[dict[str, torch.Tensor]]
-) -> None:
-    line = refusal("train", *SAMPLE, f"optim.clip_norm={clip_norm}")
-    assert f"step {BAD_STEP} (epoch 1, learning rate 0.0001): gradient norm is nan" in line
-    assert len(poisoned) == READ_EVERY, "read in bulk: the steps after it were taken, and moved nothing"
-    assert not all(torch.equal(poisoned[1][name], value) for name, value in poisoned[2].items())
-    for later in poisoned[BAD_STEP:]:
-        assert all(torch.equal(later[name], value) for name, value in poisoned[BAD_STEP - 1].items())
-
-
 def test_the_windows_of_the_bad_batch_are_named(folder: Path) -> None:
     """A value that overflows the squared error: the windows that hold it come first, in their own time."""
     rows = 320
@@ -87,33 +51,6 @@ def test_the_windows_of_the_bad_batch_are_named(folder: Path) -> None:
     assert first <= frame["date"][150] <= last
     assert last - first == pd.Timedelta(hours=24 + 6 - 1)
     assert "29 more" in named
-
-
-def _fail_at_save(number: int, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
-    """Saving `last.safetensors` for the number-th time meets `error` after half of the bytes."""
-    write, saves = files._write_through, iter(range(1, 100))
-
-    def failing(path: Path, data: bytes, **settings: bool) -> None:
-        if path.name.startswith(".last.safetensors") and next(saves) == number:
-            path.write_bytes(data[: len(data) // 2])
-            raise OSError(error, os.strerror(error))
-        write(path, data, **settings)
-
-    monkeypatch.setattr(files, "_write_through", failing)
-
-
-def test_a_save_that_fails_leaves_the_one_before(
-    whole: Callable[[str], Path], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _fail_at_save(2, monkeypatch, errno.ENOSPC)
-    line = refusal("train", *SAMPLE, "trainer.max_epochs=2")
-    assert "run/last.safetensors: expected a writable path, found: No space left" in line
-    assert checkpoint.load(Path("run/last.safetensors")).progress.epoch == 1
-    assert not list(Path("run").glob(".*"))
-    monkeypatch.undo()
-    monkeypatch.chdir(folder)
-    done("train", "resume=run")
-    assert_same_run(whole("trainer.max_epochs=2"), Path("run"))
 
 
 @contextmanager
@@ -137,14 +74,6 @@ def test_a_full_disk_is_one_line(size: int, name: str, folder: Path) -> None:
     assert outcome.err == f"error: run/{name}: expected a writable path, found: File too large; choose another\n"
     assert not list(Path("run").glob(".*"))
     assert not list(Path("run").glob("*.safetensors"))
-
-
-def test_a_log_that_cannot_be_written_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "refuse_link", lambda path: path.symlink_to("/dev/full"))
-    before = list(logging.getLogger("informer").handlers)
-    line = refusal("train", *SAMPLE, "trainer.max_steps=2")
-    assert logging.getLogger("informer").handlers == before  # no line is logged twice from then on
-    assert line.endswith("run/train.log: expected a writable path, found: No space left on device; choose another\n")
 
 
 def _signalled(name: str, at: Callable[[], bool], number: int, monkeypatch: pytest.MonkeyPatch, owner: Any) -> None:

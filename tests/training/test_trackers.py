@@ -264,14 +264,6 @@ def test_a_server_that_is_not_there_is_one_line(folder: Path, monkeypatch: pytes
     assert "trainer.tracker=mlflow: nonsense://x" in error
 
 
-def test_without_the_extra_nothing_is_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("informer.training.sinks.find_spec", lambda name: None)
-    outcome = call("train", *TRAIN, "trainer.tracker=[mlflow]", "run_dir=run")
-    advice = "pip install mlflow-skinny sqlalchemy alembic"
-    assert outcome.err == f"error: trainer.tracker=mlflow: mlflow not installed; {advice}\n"
-    assert not Path("run/config.yaml").exists()
-
-
 def test_a_tracker_twice_or_unknown_is_refused() -> None:
     assert "trainer.tracker: expected different names" in call("train", "trainer.tracker=[csv,csv]").err
     assert "tensorboard, mlflow, csv" in call("train", "trainer.tracker=[excel]").err

@@ -9,8 +9,6 @@ import pytest
 import yaml
 from entry_points import done
 
-from informer.scoring.metrics import METRICS
-
 DAYS = 420
 SPLIT = ["dataset.split.kind=rows", "dataset.split.train=250", "dataset.split.val=80", "dataset.split.test=90"]
 KEYS = ["dataset=csv", "seq_len=28", "pred_len=7", "non_negative=none", "trainer.calibration_blocks=0", *SPLIT]
@@ -58,7 +56,10 @@ def test_scores_are_in_units_that_do_not_depend_on_the_transform(folder: Path) -
     growing().to_csv("f.csv", index=False)
     plain = run("plain", "dataset.path=f.csv", "model=linear")
     rooted = run("rooted", "dataset.path=f.csv", "model=linear", "scaler.transform=fourth_root")
-    for units, metrics in (("scaled", ["mse", "mae", "rmse", "mase"]), ("original", METRICS.keys() - {"wql"})):
+    for units, metrics in (
+        ("scaled", ["mse", "mae", "rmse", "mase"]),
+        ("original", {*plain["seasonal naive"]["original"]} - {"wql"}),
+    ):
         for metric in metrics:
             ours, theirs = (scores["seasonal naive"][units][metric] for scores in (rooted, plain))
             assert ours == pytest.approx(theirs, rel=1e-4), (units, metric)
