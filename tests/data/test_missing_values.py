@@ -86,7 +86,7 @@ def hourly(values: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame({"date": pd.date_range("2024-01-01", periods=600, freq="h").astype(str), "y": values})
 
 
-@pytest.mark.parametrize(("mark", "n"), zip(MARKS, itertools.cycle([5, 30]), strict=False))
+@pytest.mark.parametrize(("mark", "n"), [*zip(MARKS, itertools.cycle([5, 30]), strict=False)])
 def test_numbers_far_from_the_others_are_named(mark: float, n: int, folder: Path) -> None:
     """With the argument that reads them as missing, for which `repair=auto` asks."""
     rows = np.random.default_rng(n).choice(600, n, replace=False)
