@@ -66,15 +66,30 @@ PERIODS = {
 }
 
 
-@pytest.mark.parametrize(("freq", "style"), [(freq, style) for freq, styles in PERIODS.items() for style in styles])
-def test_numbers_of_periods(freq: str, style: str, tmp_path: Path) -> None:
-    """Red if a way in which statistics and firms write quarters, months and weeks is not read."""
+def periods(freq: str, style: str) -> tuple[pd.DatetimeIndex, list[str]]:
+    """130 times, and how they are written."""
     times = pd.date_range("1986-06-30", periods=130, freq=freq)
     facts = [{"y": t.year, "yy": t.year % 100, "q": t.quarter, "m": t.month} for t in times]
     facts = [one | {"th": ("st", "nd", "rd", "th")[one["q"] - 1]} for one in facts]
     weeks = [{"g": iso.year, "w": iso.week} for iso in (time.isocalendar() for time in times)]
     cells = [style.format(**one, **week) for one, week in zip(facts, weeks, strict=True)]
+    return times, cells
+
+
+@pytest.mark.parametrize(("freq", "style"), [(freq, style) for freq, styles in PERIODS.items() for style in styles])
+def test_numbers_of_periods(freq: str, style: str, tmp_path: Path) -> None:
+    """Red if a way in which statistics and firms write quarters, months and weeks is not read."""
+    times, cells = periods(freq, style)
     same(numbered(cells), times, tmp_path)
+
+
+@pytest.mark.parametrize(("freq", "style"), [("QS", "Q{q}-{yy:02}"), ("MS", "{y}M{m:02}"), ("W-MON", "{g}-W{w:02}")])
+def test_periods_are_written_as_they_were_read(freq: str, style: str, folder: Path) -> None:
+    """Red if the rows of a forecast have dates in the place of numbers of quarters, months or weeks."""
+    _, cells = periods(freq, style)
+    numbered(cells[:126]).to_csv("f.csv", index=False)
+    done("forecast", "f.csv", "model=linear", "horizon=4", "output=out")
+    assert pd.read_csv("out/forecasts/f.forecast.csv", dtype=str)["Tag"].tolist() == cells[126:]
 
 
 NO_DATE, NUMBERS = r"row 2, column 'Tag': expected a date", r"found numbers such as .*, or name"
