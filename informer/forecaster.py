@@ -487,6 +487,8 @@ class Forecaster:
             panel, known = self.trained.reader.read(source, label, written, future=future[0], future_name=future[1])
             panels.append(panel)
             covariates += known
+        if not panels:
+            return []
         series = [each for panel in panels for each in panel]
         futures = covariates or None
         if explained:

@@ -46,6 +46,7 @@ def test_each_file_is_forecast_as_if_it_were_alone(trained: Trained, tables: dic
         "summary.csv"
     }
     forecaster = Forecaster.load(trained.run_dir, device="cpu")
+    assert forecaster.predict_many({}) == {}
     for name, table in tables.items():
         expected = forecaster.predict(table.assign(date=pd.to_datetime(table["date"])))
         forecast = pd.read_csv(f"out/{name}.forecast.csv", parse_dates=["date"])

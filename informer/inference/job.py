@@ -206,9 +206,13 @@ Done = tuple[list[Row], str]
 
 
 def chunks(sources: Sequence[InputFile], job: Job, journal: Journal) -> Iterator[list[InputFile]]:
-    """The files that are not done yet, `job.settings.batch_size` at a time."""
-    for first in range(0, len(sources), job.settings.batch_size):
-        batch = sources[first : first + job.settings.batch_size]
+    """The files that are not done yet, `batch_size` at a time, or fewer where each worker of a cluster gets some."""
+    size, workers = job.settings.batch_size, 1
+    if job.settings.engine is EngineName.ray:
+        workers = job.settings.workers or os.cpu_count() or 1
+    size = max(min(size, -(-len(sources) // workers)), 1)
+    for first in range(0, len(sources), size):
+        batch = sources[first : first + size]
         if todo := [source for source in batch if not journal.is_done(source.path, job.files_of(source))]:
             yield todo
 
