@@ -16,7 +16,7 @@ HEAVY = {
 
 COMMANDS = (
     "forecast", "train", "eval", "predict", "explain", "export", "inspect", "report", "compare", "score", "serve",
-    "watch", "mcp",
+    "watch", "mcp", "leaderboard",
 )  # fmt: skip
 
 REPORT = """
@@ -64,6 +64,7 @@ CASES: list[tuple[str, list[str]]] = [
     ("watch", ["log=nothing.csv", "actuals=nothing.csv"]),
     ("inspect", ["nothing.csv"]),
     ("report", ["nothing"]),
+    ("leaderboard", ["nothing.csv"]),
     ("forecast", ["nothing.csv"]),
     ("forecast", ["paths=0", f"input={ROOT / 'data/sample.csv'}"]),
     ("score", ["forecasts=nothing.csv", "actuals=nothing.csv", "history=nothing.csv"]),

@@ -61,6 +61,7 @@ class Tracker(AbstractContextManager["Tracker"]):
         n_steps: steps of the whole run, for the progress bar's estimate.
         console: for the progress bar, which is only shown in a terminal.
         done: steps of a resumed run before it was stopped.
+        is_limited: whether a time limit ends the run, so that its length is no surprise.
         clock: time in seconds.
     """
 
@@ -73,13 +74,14 @@ class Tracker(AbstractContextManager["Tracker"]):
         n_steps: int,
         console: Console,
         done: int = 0,
+        is_limited: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._n_steps, self._done, self._first = n_steps, done, done
         self._clock, self._is_piped = clock, not console.is_terminal and not console.quiet
         self._spoke = self._began = clock()
         self._warm: int | None = None
-        self._is_estimated = False
+        self._is_estimated = is_limited
         self._sinks = sinks
         self.references: Callable[[], Mapping[str, float]] = dict
         """Returns the validation losses of the baselines by name; called after each epoch."""

@@ -158,7 +158,10 @@ def _run(
         # fitted on first use: training reports values for which no baseline can be fitted
         baselines = cache(lambda: fit_baselines(data))
         n_steps, done = settings.trainer.n_steps(len(data.train)), 0 if last is None else last.progress.step
-        tracker = open_things.enter_context(Tracker(sinks, n_steps=n_steps, console=console, done=done))
+        limited = settings.trainer.max_minutes is not None
+        tracker = open_things.enter_context(
+            Tracker(sinks, n_steps=n_steps, console=console, done=done, is_limited=limited)
+        )
         tracker.references = cache(lambda: reference_losses(baselines(), data, settings))
 
         progress = _train(settings, State(settings, model, last), data, folder, tracker, processes)

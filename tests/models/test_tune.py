@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 import torch
-from entry_points import call, done, refusal
+from entry_points import call, done, launch, refusal
 
 from informer import Forecaster, checkpoint
 
@@ -55,6 +56,18 @@ def test_series_of_a_panel_are_pooled_without_a_split_by_hand(folder: Path) -> N
     assert (len(ahead), ahead["shop"].nunique(), ahead["shop"].dtype) == (240, 20, np.int64)
     tuned.save("kept.safetensors")
     pd.testing.assert_frame_equal(Forecaster.load("kept.safetensors").predict(panel), ahead)
+
+
+@pytest.mark.slow
+def test_the_network_is_exported(folder: Path) -> None:
+    """Red if an operator of the pretrained network has no counterpart in ONNX."""
+    pytest.importorskip("onnxruntime")
+    odd().drop(columns="shop").to_csv("odd.csv", index=False)
+    done("train", "odd.csv", "model=zero", "seq_len=64", "pred_len=12", "run_dir=run", "trainer.tracker=[]")
+    # in a process without shape checks, which cannot be traced
+    outcome = launch("export", "checkpoint=run", "format=onnx", "output=run.onnx", cwd=folder)
+    assert outcome.status == 0, outcome.err
+    assert float(outcome.out.partition("outputs: ")[2].partition(")")[0]) < 1e-5
 
 
 def test_what_cannot_be_tuned_is_said(folder: Path) -> None:
