@@ -24,7 +24,7 @@ from informer.base.errors import InputError, listed, with_addresses
 from informer.base.progress import shown
 from informer.checkpoint import hub
 from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
-from informer.config.commands import PredictConfig
+from informer.config.commands import PredictConfig, WithSums, listed_names
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, InputFormat, plain_settings
 from informer.config.fields import HORIZON, check
@@ -33,8 +33,17 @@ from informer.data.dataset import read_dataset
 from informer.data.diagnosis import series_column
 from informer.data.history import Future
 from informer.inference.model import Answer, TrainedModel, of_panels
-from informer.inference.rolling import first_origin, origins, roll_panel, rolling_scores, with_origins
+from informer.inference.rolling import (
+    all_rows,
+    first_origin,
+    held_out,
+    origins,
+    roll_panel,
+    rolling_scores,
+    with_origins,
+)
 from informer.inference.sources import explanations
+from informer.inference.totals import LEVELS, totals
 from informer.inference.untrained import untrained
 from informer.inference.writing import figure_of, of_series, table_of
 from informer.inference.zero import ZeroModel
@@ -314,6 +323,50 @@ class Forecaster:
         """
         panel, paths = self._forecasts_of(frame, future, horizon=horizon, intervals=intervals, dataset=dataset)
         return keyed_like(frame, table_of(panel, paths), panel[0].keys)
+
+    @_front
+    def totals(
+        self,
+        frame: Frame,
+        *,
+        horizon: int | str | None = None,
+        aggregate: str | Sequence[str | Sequence[str]] = (),
+        intervals: int | Sequence[int] = 80,
+        above: Sequence[float] = (),
+        future: Frame | None = None,
+        dataset: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Sums of the forecasts over all series, with intervals that are right for the sum.
+
+        Args:
+            frame, horizon, intervals, future, dataset: as for `predict`.
+            aggregate: columns that name the series, which are summed where they are equal, and a period: "day", "week",
+                "month", "quarter" or "year", such as ["region", "month"], or several such lists; empty: all series at
+                each step, and over the horizon.
+            above: numbers; of each the probability in percent that a sum is above it.
+
+        Returns:
+            A table of the type of `frame` with a row per group, period and target: the cells of the group, from, to,
+            rows, column, value, lo80, hi80, above_12000.
+
+        Raises:
+            InputError: as for `predict`; series that end at different times; no such column or period.
+        """
+        levels = [intervals] if isinstance(intervals, int) else [*intervals]
+        wanted = check(WithSums(intervals=levels, total=True, aggregate=listed_names(aggregate), above=[*above]))
+        every = [*dict.fromkeys([*levels, *LEVELS])]
+        if self._is_untrained:
+            model = self._untrained(frame, future, dataset)
+            model.evaluate(horizon)
+            panel, paths, held = model.panel, model.forecast(horizon, levels=every), model.checked
+        else:
+            every = self.trained.scored.member.supported(every)
+            panel, paths = self._forecasts_of(frame, future, horizon=horizon, intervals=every, dataset=dataset)
+            h = paths.mean.shape[1]
+            earlier = all_rows(self.trained, [named_source(frame)], None, h)
+            held = held_out(self.trained, earlier, h, LEVELS)
+        table = totals(panel, paths, wanted, held, DatasetConfig(), "").table
+        return keyed_like(frame, table, ())
 
     @_front
     def explain(

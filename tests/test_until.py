@@ -95,4 +95,5 @@ def test_the_forecast_command(name: str, rolled_after: int | None, shops: pd.Dat
     total = pd.read_csv("out/totals.csv").iloc[-1]
     assert (total["from"], total["to"], total["rows"]) == ("2023-10-28", UNTIL, 9)
     common = table[table["date"] > ENDS["s0"]]
-    assert total["value"] == pytest.approx(common["sales"].sum(), rel=1e-5)
+    # the network forecasts medians, of which a total adds up the means
+    assert total["value"] == pytest.approx(common["sales"].sum(), rel=1e-5 if name == "linear" else 0.01)

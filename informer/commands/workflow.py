@@ -3,6 +3,7 @@ data, the model and the output files. Progress is a live display in a terminal, 
 """
 
 import json
+import re
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +13,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from informer import checkpoint
 from informer.base import progress
 from informer.base.console import say
 from informer.base.errors import InputError, ReportError, counted, listed, printable, with_addresses
@@ -39,8 +37,7 @@ from informer.commands.plan import (
     with_columns_ahead,
     with_future,
 )
-from informer.config.commands import EvalDataset, ForecastConfig, Format, PredictConfig, ReportConfig
-from informer.config.conversion import from_plain
+from informer.config.commands import ForecastConfig, Format, PredictConfig, ReportConfig
 from informer.config.data import DatasetConfig, dataset_words
 from informer.config.overrides import Word, shell_command
 from informer.config.training import TrainConfig
@@ -52,14 +49,15 @@ from informer.inference.ahead import EFFECTS, NETWORK, Known
 from informer.inference.job import predict
 from informer.inference.journal import ERROR
 from informer.inference.model import Answer, TrainedModel, interval_notes
-from informer.inference.totals import Totals, held_out, held_out_untrained, powers, totals, units_of
+from informer.inference.rolling import held_out
+from informer.inference.totals import LEVELS, Totals, totals
 from informer.inference.writing import LONG_FILE, Writer, to_long
 from informer.inference.zero import ZeroModel, rows_known
 from informer.networks.ops.zero_inputs import HISTORY
 from informer.read.frequency import adjective, lasting
-from informer.read.series import Series, column_values
+from informer.read.series import Series
 from informer.read.table import name_of, without
-from informer.report.forecasts import add_totals, untrained_content
+from informer.report.forecasts import add_totals, expectation, untrained_content, written_forecasts
 from informer.report.page import to_html
 from informer.report.run import add_scores
 from informer.scoring import forecast_log
@@ -143,11 +141,12 @@ def _coverage(evaluation: Scores, levels: Sequence[int]) -> str:
 
 def repeat_command(subject: Survey, settings: ForecastConfig, horizon: int, dataset: DatasetConfig) -> str:
     """The command that repeats the forecast, with all detected settings."""
-    usual = ForecastConfig()
-    words: list[Word] = [subject.path, ("horizon", horizon) if settings.until is None else ("until", settings.until)]
+    usual, ahead = ForecastConfig(), settings.horizon or horizon
+    # a day of a clock change has other rows
+    words: list[Word] = [subject.path, ("until", settings.until) if settings.until else ("horizon", ahead)]
     for name in (
         "target", "future", "future_covariates", "intervals", "model", "tune", "seed", "device", "total", "aggregate",
-        "above", "paths", "plots", "log",
+        "above", "paths", "plots", "log", "format",
     ):  # fmt: skip
         value = getattr(settings, name)
         words += [(name, value)] if value != getattr(usual, name) else []
@@ -222,13 +221,20 @@ def _announce(subject: Survey, settings: ForecastConfig, season: str, console: C
         _line(console, "Repaired", line)
 
 
+_NUMBER, _COUNT = re.compile(r"\d[\d:.,-]*"), re.compile(r"(\d+) (?:missing |empty )?(?:row|value|cell)s?\b")
+
+
 def alike(lines: Sequence[str]) -> Iterator[str]:
-    """Lines about several series, as one line where they differ only in the name before the colon."""
+    """Lines about several series, as one line where they differ only in the name before the colon and in numbers; with
+    how many rows or values it is in all."""
     groups: dict[str, list[str]] = {}
     for line in lines:
-        groups.setdefault(line.partition(": ")[2], []).append(line)
-    for first, *others in groups.values():
-        yield first + (f" (and in {len(others)} more)" if others else "")
+        text = line.partition(": ")[2]
+        groups.setdefault(_NUMBER.sub("", text).replace("rows", "row"), []).append(line)
+    for same in groups.values():
+        counts = [int(found[1]) for found in map(_COUNT.search, same) if found]
+        total = f", {sum(counts):,} in all" if len({*counts}) > 1 else ""
+        yield same[0] + (f" (and in {len(same) - 1} more{total})" if len(same) > 1 else "")
 
 
 def _forecast_trained(
@@ -275,6 +281,7 @@ def _forecast_trained(
             intervals=levels,
             device=settings.device,
             plots=settings.plots,
+            format=settings.format,
         )
         answers = list[Answer]()
         failed = [row for row in predict(job, quiet, answers, forecasting) if row.status == ERROR]
@@ -282,8 +289,13 @@ def _forecast_trained(
             raise ReportError([line for row in failed for line in row.message.splitlines()])
         notes += [f"not forecast: {row.file}: {row.summed_up}" for row in failed]
         panel, forecasts = [each for of, _ in answers for each in of], joined(paths for _, paths in answers)
-        sums = _sums_of_run(saved, panel, forecasts, settings, dataset, subject.path) if settings.sums else None
-        if sums is not None:
+        sums = None
+        if settings.sums:
+            tested = TrainedModel(saved, device=settings.device, warns=False)
+            whole = {series.name: series for series in subject.panel}  # the model reads the last rows only
+            panel = [whole.get(series.name, series) for series in panel]
+            held = held_out(tested, panel, forecasts.mean.shape[1], LEVELS)
+            sums = totals(panel, forecasts, settings, held, dataset, subject.path, main=tested.columns.main)
             sums.save(run)
         progress.report("writing the report")
         page = report(ReportConfig(input=str(run)), quiet, saved)
@@ -307,7 +319,7 @@ def _forecast_trained(
             "Intervals": _interval_line(evaluation, trained, levels, settings.intervals, calibration),
         },
         forecasts=forecasts,
-        written=sorted((run / FORECASTS).rglob("*.forecast.csv")),
+        written=written_forecasts(run / FORECASTS),
         sums=sums,
         repeat=repeat_command(subject, settings, horizon, dataset),
         more={"New rows": _predict_command(run, subject.path, settings, levels)},
@@ -377,17 +389,18 @@ def _forecast_untrained(
     season = ", ".join(lasting(season, panel[0].frequency) for season in model.seasons if season > 1) or "none"
     _announce(subject, settings, season, console, title)
     evaluation = model.evaluate(horizon, levels=settings.intervals)
-    forecasts = model.forecast(settings.ahead or horizon, levels=settings.intervals, panel=open_series)
+    levels = [*dict.fromkeys([*settings.intervals, *LEVELS])]
+    wide = model.forecast(settings.ahead or horizon, levels=levels, panel=open_series)
+    forecasts = wide.with_intervals(settings.intervals)
     if settings.overwrite:
         folder.clear([Path(subject.path)])
-    written = _write_zero(subject, open_series, forecasts, folder.path / FORECASTS, plots=settings.plots)
+    written = _write_zero(subject, open_series, forecasts, folder.path / FORECASTS, settings)
     if settings.log is not None:
         is_unnamed = subject.n_files == len(open_series) == 1 and not open_series[0].keys
         forecast_log.append(Path(settings.log), [forecasts], model=model.name, is_unnamed=is_unnamed)
     sums = None
     if settings.sums:
-        held = held_out_untrained(model, open_series, horizon=horizon)
-        sums = totals(open_series, forecasts, settings, [held], dataset, subject.path)
+        sums = totals(open_series, wide, settings, model.checked, dataset, subject.path, seed=settings.seed)
         sums.save(folder.path)
     what = f"{model.member.version}, which reads up to the last {HISTORY:,} rows and was trained on generated series"
     if model.kind != NETWORK:
@@ -407,12 +420,16 @@ def _forecast_untrained(
         command=repeat,
         model=model.name,
     )
-    content.problems = [*filter(None, [*notes, model.gain]), *subject.log]
+    why = f" {model.gain[0].upper()}{model.gain[1:]}." if model.gain else ""
+    whole = sums if settings.total or settings.aggregate else None
+    content.expected = expectation(open_series, wide, model.checked, whole)
+    content.problems = [*filter(None, notes), *alike(subject.log)]
     if evaluation is None:
         write_atomic(folder.path / METRICS_FILE, json.dumps({"model": model.name}) + "\n")
     else:
         evaluation.save(folder.path)
         add_scores(content, evaluation.to_dict())
+    content.verdict += why
     add_totals(content, folder.path)
     page = folder.path / PAGE
     write_atomic(page, with_addresses(to_html(content)))
@@ -433,42 +450,17 @@ def _forecast_untrained(
     )
 
 
-def _sums_of_run(
-    saved: checkpoint.Checkpoint,
-    panel: Sequence[Series],
-    forecasts: Forecasts,
-    settings: ForecastConfig,
-    dataset: DatasetConfig,
-    path: str,
-) -> Totals:
-    """Sums of the forecasts of a run, with errors on its validation and test part; `dataset`, `path`: of the file."""
-    from informer.inference.rescore import trained_data
-    from informer.training.start import held_out_fits
-
-    model = TrainedModel(saved, device=settings.device, warns=False)
-    data = trained_data(saved, model.device, dataset=EvalDataset(path=path))
-    names = [series.name for series in panel]
-    before_test = held_out_fits(model.model, from_plain(saved.config), data)
-    held = [held_out(model, data, fits, names) for fits in (before_test, [(model.model, data.test)])]
-    positions, units = model.columns.positions(model.columns.targets), []
-    for series in panel:  # after its last rows
-        rows = column_values(series, model.columns.inputs)[-model.sizes.seq_len :]
-        history = model.scaler.of(series.name, rows).transform(rows)[None, :, positions]
-        units.append(units_of(model, torch.from_numpy(history))[0])
-    return totals(
-        panel, forecasts, settings, held, dataset, path, units=np.stack(units), power=powers(model, data, names),
-        non_negative=model.model.non_negative, main=model.columns.main,
-    )  # fmt: skip
-
-
-def _write_zero(subject: Survey, panel: Sequence[Series], forecasts: Forecasts, folder: Path, *, plots: bool) -> Path:
-    """A file with the name and format of the input, or one long table for several files."""
+def _write_zero(
+    subject: Survey, panel: Sequence[Series], forecasts: Forecasts, folder: Path, settings: ForecastConfig
+) -> Path:
+    """A file with the name of the input, in its format if it is CSV, or one long table for several files."""
     digits = PredictConfig().digits
     if subject.n_files == 1:
-        writer = Writer(folder=folder, format=Format.csv, plots=plots, digits=digits)
-        return folder / writer.write(name_of(Path(subject.path)), panel, forecasts)
-    table = to_long(panel, forecasts, [series.name for series in panel], digits)
-    write_atomic(folder / LONG_FILE, table)
+        writer = Writer(folder=folder, format=settings.format, plots=settings.plots, digits=digits)
+        path = folder / writer.write(name_of(Path(subject.path)), panel, forecasts)
+        if settings.format is not Format.long:
+            return path
+    write_atomic(folder / LONG_FILE, to_long(panel, forecasts, [series.name for series in panel], digits))
     return folder / LONG_FILE
 
 

@@ -11,6 +11,7 @@ from informer.base.runtime import device_problems
 from informer.config.data import DatasetConfig, InputFormat, Place, date_problems, span_problems
 from informer.config.fields import Checked, setting, settings
 from informer.config.model import WindowSizes
+from informer.config.overrides import elements_of, to_display
 from informer.networks.models.config import Decoding
 
 
@@ -34,12 +35,23 @@ class WithOutput(Checked):
     overwrite: bool = setting(False, "Replace the results of an earlier call in output; its other files are kept.")
 
 
+class Format(Enum):
+    """csv, parquet: one file per series, with the columns of the input. xlsx: a workbook with them and a chart. long: a
+    CSV with the columns series, time, column, y; the first two have their names from the input."""
+
+    csv = "csv"
+    parquet = "parquet"
+    xlsx = "xlsx"
+    long = "long"
+
+
 @settings
 class WithHorizon(Checked):
     """A command that forecasts from the end of data."""
 
     horizon: str | None = setting(None, "Rows to forecast, or a span such as 2weeks.", check=span_problems)
     until: str | None = setting(None, "Last date to forecast, instead of horizon.", check=date_problems)
+    format: Format = setting(Format.csv, "csv, parquet, xlsx: one file per series; long: a single table.")
     log: str | None = setting(
         None, "CSV file to which the rows of the forecasts are added, for informer score log=FILE.", is_path=True
     )
@@ -51,8 +63,57 @@ class WithHorizon(Checked):
 
     def problems(self) -> Iterator[str]:
         """See `Checked`."""
+        yield from super().problems()
         if self.horizon is not None and self.until is not None:
             yield f"until: expected none with horizon={self.horizon}, which says how far too; leave one out"
+
+
+PERIODS = {"day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
+"""Periods of `aggregate`, with pandas' aliases."""
+
+
+def listed_names(value: Any) -> list[str]:
+    """Names of `aggregate`: a single one as a list, and lists in a list as they are typed."""
+    names = value if isinstance(value, list | tuple) else [value]
+    return [to_display(each) if isinstance(each, list | tuple) else each for each in names]
+
+
+@settings
+class WithSums(Checked):
+    """A command that adds up forecasts."""
+
+    intervals: list[int] = setting(list, "Levels in percent; [80] adds OT_lo80, OT_hi80.", check=interval_problems)
+    total: bool = setting(False, "Also write the sum over all series, with intervals, to totals.csv.")
+    aggregate: Annotated[list[str], BeforeValidator(listed_names)] = setting(
+        list,
+        "Sums over series with the same cells in columns, and over a day, week, month, quarter or year: "
+        "[region,month], or several such lists, [[region,month],[week]].",
+    )
+    above: list[float] = setting(list, "Numbers; for each, the probability in percent that a sum is above it.")
+    paths: int | None = setting(None, "Number of sample paths to write to paths.parquet.", ge=10, le=100_000)
+
+    @property
+    def lists(self) -> list[list[str]]:
+        """The lists of `aggregate`; without one all series and each step."""
+        lists = [elements_of(each) for each in self.aggregate]
+        flat = [each for each, inner in zip(self.aggregate, lists, strict=True) if inner is None]
+        inner = [each for each in lists if each is not None]
+        return [*([flat] if flat or (self.total and not inner) else []), *inner]
+
+    @property
+    def sums(self) -> bool:
+        """Whether sums or paths are written."""
+        return bool(self.lists) or self.paths is not None
+
+    def problems(self) -> Iterator[str]:
+        """See `Checked`."""
+        yield from super().problems()
+        for names in self.lists:
+            if len(periods := [name for name in names if name in PERIODS]) > 1:
+                several = ",".join(f"[{period}]" for period in periods)
+                yield f"aggregate: expected one period in a list, found {' and '.join(periods)}; use lists, [{several}]"
+        if self.above and not (self.total or self.aggregate):
+            yield "above: only used with total=true or aggregate=[...], found neither"
 
 
 @settings
@@ -69,10 +130,6 @@ class WithCheckpoint(Checked):
     checkpoint: str = setting("runs/latest", "A run directory or a model file.", is_path=True)
 
 
-PERIODS = {"day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
-"""Periods of `aggregate`, with pandas' aliases."""
-
-
 class RepairMode(Enum):
     """What to do about problems in the data that a repair would solve. none: report them, with the settings that would
     repair them, and stop. auto: repair them, and log what was changed."""
@@ -82,7 +139,7 @@ class RepairMode(Enum):
 
 
 @settings
-class ForecastConfig(WithHorizon, WithOutput, WithDevice):
+class ForecastConfig(WithHorizon, WithSums, WithOutput, WithDevice):
     """Forecast the rows that follow a file, and write a report on how far to trust them.
 
       informer forecast my.csv
@@ -111,12 +168,6 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
     repair: RepairMode = setting(RepairMode.none, "none: stop if the data need repairs; auto: repair them.")
     intervals: list[int] = setting(lambda: [80, 95], "Interval levels in percent.", check=interval_problems)
     plots: bool = setting(False, "Also draw the forecast of each file as a PNG, by matplotlib.")
-    total: bool = setting(False, "Also write the sum over all series, with intervals, to totals.csv.")
-    aggregate: list[str] = setting(
-        list, "Sums over series with the same cells in columns, and over a day, week, month, quarter or year."
-    )
-    above: list[float] = setting(list, "Numbers; for each, the probability in percent that a sum is above it.")
-    paths: int | None = setting(None, "Number of sample paths to write to paths.parquet.", ge=10, le=100_000)
     output: str | None = setting(None, "Folder for all results; null: runs/<time>_<file>.", is_path=True)
     model: str | None = setting(
         None, "zero: only the pretrained network; another option of train's model: trained on the file."
@@ -132,18 +183,9 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
         """Whether the pretrained network forecasts as it is, with effects of columns known ahead or without."""
         return self.model in (None, "zero") and self.tune is None
 
-    @property
-    def sums(self) -> bool:
-        """Whether sums or paths are written."""
-        return self.total or bool(self.aggregate) or self.paths is not None
-
     def problems(self) -> Iterator[str]:
         """See `Checked`."""
         yield from super().problems()
-        if len(periods := [name for name in self.aggregate if name in PERIODS]) > 1:
-            yield f"aggregate: expected one period, found {' and '.join(periods)}; leave one out"
-        if self.above and not (self.total or self.aggregate):
-            yield "above: only used with total=true or aggregate=[...], found neither"
         if self.dataset.path is not None:
             yield f"dataset.path: expected none, found {self.dataset.path}; the file is given without a key"
         if self.tune and self.model not in (None, "zero"):
@@ -239,17 +281,8 @@ class Mode(Enum):
     rolling = "rolling"
 
 
-class Format(Enum):
-    """csv, parquet: one file per series, with the columns of the input. long: one CSV with the columns series, time,
-    column, y; the first two have their names from the input."""
-
-    csv = "csv"
-    parquet = "parquet"
-    long = "long"
-
-
 @settings
-class PredictConfig(WithCheckpoint, WithHorizon, WithOutput, WithDevice):
+class PredictConfig(WithCheckpoint, WithHorizon, WithSums, WithOutput, WithDevice):
     """Forecast the rows after the end of a file, or of each of many files, with a trained model.
 
       informer predict runs/latest FILE.csv output=DIR
@@ -276,9 +309,7 @@ class PredictConfig(WithCheckpoint, WithHorizon, WithOutput, WithDevice):
     horizon: str | None = setting(
         None, "Rows to forecast, or a span such as 1day; null: pred_len.", check=span_problems
     )
-    intervals: list[int] = setting(list, "Levels in percent; [80] adds OT_lo80, OT_hi80.", check=interval_problems)
     adaptive: bool = setting(False, "Of mode=rolling: adapt intervals to their coverage at earlier origins.")
-    format: Format = setting(Format.csv, "csv, parquet: one file per series; long: a single table.")
     digits: int | None = setting(
         7, "Digits of numbers in text, relative to the deviation of the column; null: all.", ge=1
     )
@@ -294,6 +325,8 @@ class PredictConfig(WithCheckpoint, WithHorizon, WithOutput, WithDevice):
         yield from super().problems()
         if self.workers is not None and self.engine is not EngineName.ray:
             yield f"workers: only used with engine=ray, found workers={self.workers}"
+        if self.sums and self.engine is EngineName.ray:
+            yield "total, aggregate, paths: not supported with engine=ray; leave them out"
         if self.log and (self.mode is Mode.rolling or self.engine is EngineName.ray):
             yield "log: not supported with mode=rolling or engine=ray; leave it out"
         if self.plot_series and self.plots:
@@ -318,6 +351,8 @@ class PredictConfig(WithCheckpoint, WithHorizon, WithOutput, WithDevice):
         for name in ("plots", "plot_series"):
             if getattr(self, name):
                 yield f"{name}: not supported with mode=rolling, which draws nothing; leave it out"
+        if self.sums:
+            yield "total, aggregate, paths: not supported with mode=rolling; leave them out"
         if self.adaptive and not self.intervals:
             yield "adaptive: expected levels whose widths are adapted; set intervals=[80,95]"
         if self.format not in (Format.csv, Format.parquet):

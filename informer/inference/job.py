@@ -31,6 +31,8 @@ from informer.data.panel import series_names
 from informer.inference import ray_engine
 from informer.inference.journal import ERROR, JOURNAL, Journal, Row
 from informer.inference.model import Answer, TrainedModel, of_panels
+from informer.inference.rolling import all_rows, held_out
+from informer.inference.totals import LEVELS, totals
 from informer.inference.writing import LONG_FILE, Writer, long_table, metrics_of, rolled_of, to_long
 from informer.read.files import file_sha256, is_partitioned, list_files
 from informer.read.series import Series
@@ -109,6 +111,7 @@ class Job:
         writer: writes the forecasts.
         has_many_inputs: whether the input is a folder or pattern.
         kept: a list to which the series of each file and their forecasts are added, with the local engine.
+        more: levels of intervals that these have too, which are not written.
     """
 
     checkpoint: Path
@@ -116,6 +119,7 @@ class Job:
     writer: Writer
     has_many_inputs: bool
     kept: list[Answer] | None = None
+    more: Sequence[int] = ()
 
     @classmethod
     def of(
@@ -259,16 +263,17 @@ def forecast_files(model: TrainedModel, job: Job, sources: Sequence[InputFile]) 
             path, name, path_ahead = source
             panel, ahead = model.reader.read(path, name, settings.dataset, future=path_ahead, future_name=name)
             rows[source] = rows[source].read(panel)
-            for series, future in zip(panel, ahead, strict=False):
-                model.check_future(series, future, settings.ahead)
+            for each, future in zip(panel, ahead, strict=False):
+                model.check_future(each, future, settings.ahead)
             histories[source] = panel, ahead
     done = dict[InputFile, Answer]()
-    for source, answer in _forecasts(model, job, histories, rows).items():
+    for source, (series, paths) in _forecasts(model, job, histories, rows).items():
         with _noting(job, rows, source):
+            answer = series, paths.with_intervals(settings.intervals)
             output = job.writer.write(source.name, *answer, main=model.columns.main)
             rows[source], done[source] = replace(rows[source], output=output), answer
-    if job.kept is not None:
-        job.kept.extend(done.values())
+            if job.kept is not None:
+                job.kept.append((series, paths))
     if settings.log is not None:
         is_unnamed = not job.has_many_inputs and all(not panel[0].keys for panel, _ in done.values())
         parts = [paths for _, paths in done.values()]
@@ -318,7 +323,7 @@ def _forecasts(
         series = [each for panel in panels.values() for each in panel]
         ahead = [each for file in panels for each in histories[file][1]]
         at_once = job.settings.batch_size if job.has_many_inputs or len(series) > 1 else 1
-        horizon, levels = job.settings.ahead, job.settings.intervals
+        horizon, levels = job.settings.ahead, [*dict.fromkeys([*job.settings.intervals, *job.more])]
         paths = joined(
             model.forecast(series[batch], horizon=horizon, levels=levels, futures=ahead[batch] or None, pad_to=at_once)
             for batch in (slice(first, first + at_once) for first in range(0, len(series), at_once))
@@ -377,7 +382,10 @@ def predict(
     sources = name_sources([path] if files is None else files, settings.future)
     with logging_to(console, quiet=files is not None):
         model = TrainedModel(saved or checkpoint.load(located(settings)), device=settings.device)
-        job = Job.of(settings, sources, many=files is not None, kept=kept)
+        summed = list[Answer]() if kept is None and settings.sums else kept
+        job = Job.of(settings, sources, many=files is not None, kept=summed)
+        if summed is not None:
+            job = replace(job, more=model.scored.member.supported(LEVELS))
         job.check(model, sources)
         if settings.engine is EngineName.ray:
             if files is None:
@@ -385,7 +393,18 @@ def predict(
             ray_engine.check_installed()
         _check_apart(pattern, files, job.writer.folder)
         with job.only_output(sources):
-            return (_predict_one if files is None else _predict_many)(model, job, sources, console)
+            rows = (_predict_one if files is None else _predict_many)(model, job, sources, console)
+            if kept is None and summed:
+                tested = TrainedModel.load(Path(settings.checkpoint), device=settings.device)
+                dataset = settings.dataset.applied_to(tested.checkpoint.settings.dataset)
+                panel, paths = [each for of, _ in summed for each in of], joined(of for _, of in summed)
+                h = paths.mean.shape[1]
+                earlier = all_rows(tested, [(path, name) for path, name, _ in sources], settings.dataset, h)
+                held = held_out(tested, earlier, h, LEVELS)
+                sums = totals(panel, paths, settings, held, dataset, pattern, main=model.columns.main)
+                sums.save(job.writer.folder)
+                say(console, f"total:    {sums.facts['headline']}")
+            return rows
 
 
 def located(settings: PredictConfig) -> Path:

@@ -17,7 +17,8 @@ from 1 - level by |log m| / (rate k), whatever the data.
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -32,12 +33,13 @@ from jaxtyping import Float64
 from informer.base.errors import InputError, counted, listed
 from informer.base.files import replacing, write_atomic
 from informer.config.commands import Format, PredictConfig
+from informer.config.data import InputFormat
 from informer.config.model import WindowSizes
 from informer.data.panel import and_more
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Store, Windows, are_observed, observed_rows
 from informer.inference.model import TrainedModel
-from informer.inference.reader import LEFT_OUT
+from informer.inference.reader import LEFT_OUT, Source
 from informer.inference.writing import (
     ROLLED,
     Writer,
@@ -53,7 +55,7 @@ from informer.read.series import Series, column_values
 from informer.read.times import check_zones
 from informer.scoring.backtest import AT_ONCE, DECILES, backtest, calibrated
 from informer.scoring.evaluate import mase_scale
-from informer.scoring.forecasts import Forecasts
+from informer.scoring.forecasts import Forecasts, joined
 from informer.scoring.scores import Scores
 
 log = logging.getLogger(__name__)
@@ -267,7 +269,7 @@ def baselines_before(model: TrainedModel, training: Sequence[Series]) -> tuple[l
     """A seasonal naive, and ridge if there are windows for training and validation before the first origin; and the
     windows on which they are fitted, and on which season and penalty are chosen."""
     sizes, positions = model.sizes, model.columns.positions(model.columns.targets)
-    store = _store(model, training)
+    store = store_of(model, training)
     begins = np.cumsum([0, *map(len, training[:-1])])
     counts = [max(len(series) - sizes.rows + 1, 0) for series in training]
     early = [begin + np.arange(n - int(VALIDATION * n)) for begin, n in zip(begins, counts, strict=True)]
@@ -290,7 +292,7 @@ def baselines_before(model: TrainedModel, training: Sequence[Series]) -> tuple[l
     return fitted, train, val
 
 
-def _store(model: TrainedModel, panel: Sequence[Series]) -> Store:
+def store_of(model: TrainedModel, panel: Sequence[Series]) -> Store:
     """The rows of series with the columns that the model reads, in order.
 
     A series without a scaler from training is scaled by its history at the first origin.
@@ -304,8 +306,8 @@ def _store(model: TrainedModel, panel: Sequence[Series]) -> Store:
     )
 
 
-MAX_ORIGINS = 256
-"""Maximum number of origins of a piece."""
+MAX_ORIGINS, MOST_HELD = 256, 24
+"""Maximum number of origins of a piece, and of those that errors of sums are learnt from."""
 
 
 def roll_panel(
@@ -341,7 +343,7 @@ def roll_panel(
     for place, (series, firsts) in enumerate(panel):
         model.check_levels(levels, horizon)
         model.warn_about_new([series.name])
-        store, truth = _store(model, with_columns([series], model.columns.inputs)), column_values(series, targets)
+        store, truth = store_of(model, with_columns([series], model.columns.inputs)), column_values(series, targets)
         windows = Windows.of_columns(store, model.columns, starts=torch.tensor([*firsts]), sizes=model.sizes)
         change = scored[1][place : place + 1] if scored else None
         roll = partial(
@@ -363,6 +365,36 @@ def roll_panel(
             rows = chosen[:, None] + model.sizes.first + np.arange(horizon)
             paths = replace(paths, actual=truth[rows].swapaxes(1, 2).reshape(paths.mean.shape), direct=pred_len)
             yield tidy_table(paths if places is None else with_decimals(paths, places * len(chosen)), series)
+
+
+def all_rows(
+    model: TrainedModel, tables: Iterable[tuple[Source, str]], input_format: InputFormat | None, horizon: int
+) -> list[Series]:
+    """All rows of the series of these tables and their names; none of a table that is too short for one origin."""
+    panel = list[Series]()
+    for source, name in tables:
+        with suppress(InputError):
+            panel += model.reader.series(source, name, input_format, ahead=model.reach(horizon))
+    return panel
+
+
+def held_out(model: TrainedModel, panel: Sequence[Series], horizon: int, levels: Sequence[int]) -> Forecasts | None:
+    """Forecasts with intervals of these levels from up to MOST_HELD origins of each series, after its training rows if
+    it has any; None if no series has an origin."""
+    model, parts, needed = model.scored, list[Forecasts](), model.sizes.seq_len + model.reach(horizon)
+    levels = model.member.supported(levels)
+    for series in panel:
+        with suppress(InputError):  # without a row after its training rows
+            first = first_origin(model, series, None)
+            stride = max((len(series) - needed - first) // MOST_HELD, 1)
+            firsts = torch.tensor(range(len(series) - needed, first - 1, -stride)[:MOST_HELD][::-1])
+            if len(firsts):
+                store = store_of(model, with_columns([series], model.columns.inputs))
+                windows = Windows.of_columns(store, model.columns, starts=firsts, sizes=model.sizes)
+                parts += backtest(
+                    model.member, windows, [series], model.columns.targets, horizon=horizon, levels=levels
+                )
+    return joined(parts) if parts else None
 
 
 def origins(model: TrainedModel, series: Series, rolling: PredictConfig, *, first: int = 0) -> list[int]:

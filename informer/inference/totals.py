@@ -1,199 +1,65 @@
 """Sums of forecasts over series and periods, with intervals that are right for the sum.
 
 Errors of neighbouring steps and of series that sell in one town are correlated: with independent errors the interval of
-a sum is too narrow, with the sum of quantiles too wide. So the future is sampled jointly: a path is the forecast of all
-series plus one whole block of held-out errors, those of all series at all steps from one origin (a block bootstrap of
-residuals; R. Hyndman and G. Athanasopoulos, "Forecasting: Principles and Practice", sections 5.5 and 11.3). Errors are
-taken on the transformed scale, relative to the variation of the history, as intervals of single values are.
+a sum is too narrow, with the sum of quantiles too wide. So the future is sampled jointly. At step i series s has
 
-The forecast of a sum is the sum of the forecasts (bottom-up), so that parts and totals agree. A series that is the sum
-of all others, such as the row of totals of an export, is not counted again.
+  z[s, i] = common[i] + own[s, i]
+
+normal numbers whose correlations by lag, within a series and between two, are those of errors of earlier forecasts in
+units of their intervals, and the usual ones (`WITHIN`, `BETWEEN`) where these are few. At each step the k-th largest of
+the quantiles of a series is in the path whose z is the k-th largest. So each value keeps the distribution of its
+forecast, and the paths have the order of z (a Gaussian copula; R. Schefzik et al. 2013, "Uncertainty Quantification in
+Complex Simulation Models Using Ensemble Copula Coupling").
+
+The value of a sum is the mean of its paths, which is the sum of the means of the forecasts. So parts and totals agree,
+and a total lies in its interval, where a sum of medians of skewed counts is too low. A series that is the sum of all
+others, such as the row of totals of an export, is not counted again.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
-from jaxtyping import Bool, Float64, Int
-from torch import Tensor
+from jaxtyping import Bool, Float64, Shaped
 
 from informer.base.errors import InputError, counted, listed
 from informer.base.files import expanded, write_atomic
+from informer.base.quantiles import bands_by_level
 from informer.checkpoint.paths import PATHS, TOTALS, TOTALS_FACTS
-from informer.config.commands import PERIODS, ForecastConfig
+from informer.config.commands import PERIODS, WithSums
 from informer.config.conversion import without_nan
 from informer.config.data import DatasetConfig
-from informer.data.dataset import Data
-from informer.data.scaler import powered
-from informer.data.windows import Windows
-from informer.inference.model import TrainedModel
-from informer.inference.zero import ZeroModel
-from informer.members.network import ForecastModel
+from informer.data.scaler import are_constant
+from informer.networks.models.zero import at_level
 from informer.read.columns import label
 from informer.read.frequency import lasting
 from informer.read.series import Series, column_values, series_codes, table_of_file
-from informer.scoring.backtest import BATCH, Member, backtest
-from informer.scoring.forecasts import Forecasts, in_utc, in_zone, joined
-from informer.scoring.intervals import differences
+from informer.scoring.forecasts import Forecasts, in_zone
 
-Panel = Float64[np.ndarray, "w s h n"]
-Cubes = Sequence[Float64[np.ndarray, "_ s _ n"]]
-"""Forecasts, actual values and scale by origin, series, step and column."""
-
-Held = tuple[Forecasts, int]
-"""Forecasts from common origins that the model was not fitted on, whose scale is the usual size of the errors at the
-origin, from the variation of the history; and the number of origins whose horizons do not overlap."""
-
-Fits = Iterable[tuple[ForecastModel, Windows]]
-"""Models, and windows that each was not fitted on; a model may change when the next is taken."""
-
-MOST_VALUES, MOST_ORIGINS, MOST_TESTED = 1 << 24, 512, 64
-"""Maximum number of held-out values; of origins of blocks; and of origins on which totals are scored."""
-MOST_WRITTEN = 50_000_000
-"""Maximum number of values of the table of paths."""
-LEAST_PATHS, MOST_UNTRAINED = 200, 16
-"""Least number of paths; origins of forecasts without training."""
+LEVELS = (20, 40, 60, 80, 95)
+"""Levels of the intervals, in percent, that give the distribution of a forecast."""
+WITHIN, BETWEEN, USUAL_BLOCKS = 0.4, 0.1, 4
+"""Usual correlation of errors of two steps of a series (the mean over the 35 tasks of `scripts/real_files.py`, where it
+is 0.1 to 0.7), its share between series, and the horizons of errors that count as much as these."""
+FARTHEST = 4.0
+"""Largest error, in units of the interval, for correlations."""
+N_PATHS, MOST_WRITTEN = 500, 50_000_000
+"""Least number of paths, and the largest number of values of their table."""
 TOTAL = "total"
-"""Name of the sum of the columns of a single series."""
+"""Name of the sum over all parts."""
+LEAST_CONSTANT = 8
+"""Rows from which on a series that has never changed is certain not to."""
 LEAST_SUMS = 3
 """Rows, and parts, from which on a series that is the sum of the others is no part of a total."""
 
-
-def cubes_of(paths: Forecasts, names: Sequence[str], columns: Sequence[str], *, of_columns: bool = False) -> Cubes:
-    """Forecasts, actual values and scale by origin, series, step and column; NaN without a forecast of the series from
-    an origin. `of_columns`: of a single series with its columns in place of series, and TOTAL as column."""
-    codes, origins = pd.factorize(paths.keys["origin"], sort=True)
-    keys = paths.keys.assign(series=paths.keys["column"], column=TOTAL) if of_columns else paths.keys
-    axes = {"series": names, "column": columns}
-    place = (codes, *(pd.Index(of).get_indexer(pd.Index(keys[key])) for key, of in axes.items()))
-    found = list[np.ndarray]()
-    for values in (paths.mean, paths.actual, paths.scale[:, None]):
-        cube = np.full((len(origins), len(names), len(columns), values.shape[1]), np.nan)
-        cube[place] = values
-        found.append(cube.swapaxes(2, 3))
-    return found
-
-
-def errors_of(cubes: Cubes, power: Float64[np.ndarray, "s n"], rng: np.random.Generator) -> Panel:
-    """Errors on the transformed scale in units of the origin; a block with missing values is that of the series at
-    another origin, and 0 for a series without any."""
-    forecast, actual, units = cubes
-    errors = (powered(actual, power[:, None]) - powered(forecast, power[:, None])) / units
-    for own in errors.swapaxes(0, 1):
-        lacks = np.isnan(own).any(axis=(1, 2))
-        if lacks.all():
-            own[...] = np.nan_to_num(own)
-        elif lacks.any():
-            own[lacks] = own[rng.choice(np.flatnonzero(~lacks), lacks.sum())]
-    return errors
-
-
-def sample_paths(
-    center: Float64[np.ndarray, "s h n"],
-    units: Float64[np.ndarray, "s n"],
-    errors: Panel,
-    power: Float64[np.ndarray, "s n"],
-    chosen: Int[np.ndarray, " p"],
-    floor: Float64[np.ndarray, "s n"],
-) -> Float64[np.ndarray, "p s h n"]:
-    """Joint paths: the forecast plus the blocks of errors of the chosen origins.
-
-    Args:
-        center: the forecast.
-        units: usual size of the errors after the history of this forecast.
-        errors, power: see `errors_of`.
-        chosen: origins of the blocks.
-        floor: least values.
-    """
-    exponent = power[:, None]
-    moved = powered(center, exponent) + errors[chosen, :, : center.shape[1]] * units[:, None]
-    paths = powered(moved, 1 / exponent)
-    return np.maximum(paths, floor[:, None])
-
-
-def interval(
-    sums: Float64[np.ndarray, " p *k"], center: float | Float64[np.ndarray, " *k"], level: int, blocks: int
-) -> Float64[np.ndarray, " 2 *k"]:
-    """Ends of the interval of a level in percent. As in conformal intervals, (n + 1) level / n of the paths are inside
-    with errors of n origins whose horizons do not overlap, and there is none (NaN) where that is more than all. The
-    forecast `center` is inside, also if nearly all errors have one sign."""
-    if blocks < level / (100 - level):
-        return np.full((2, *sums.shape[1:]), np.nan)
-    inside = level / 100 * (blocks + 1) / blocks
-    low, high = np.quantile(sums, [(1 - inside) / 2, (1 + inside) / 2], axis=0)
-    return np.stack([np.minimum(low, center), np.maximum(high, center)])
-
-
-def held_out(model: TrainedModel, data: Data, fits: Fits, names: Sequence[str]) -> Held:
-    """Forecasts of held-out windows.
-
-    Args:
-        model: the scored model.
-        data: of its run.
-        fits: models and windows that these were not fitted on.
-        names: of the series to sum.
-    """
-    panel, h, n = data.panel, data.sizes.pred_len, len(data.targets)
-    panel = panel if len(panel) > 1 else [replace(panel[0], name=names[0])]
-    is_summed = np.array([each.name in names for each in panel])
-    every = max(-(-max(map(len, panel)) // max(min(MOST_VALUES // (len(names) * h * n), MOST_ORIGINS), 1)), 1)
-    times = in_utc([each.timestamps for each in panel])
-    grid, parts, units = np.unique(times), list[Forecasts](), list[np.ndarray]()
-    for forecaster, windows in fits:
-        series = windows.series(torch.arange(len(windows))).cpu().numpy()
-        origins = np.searchsorted(grid, times[windows.starts.cpu().numpy() + data.sizes.first])
-        windows = windows.at(windows.starts[torch.from_numpy((origins % every == 0) & is_summed[series])])
-        member = replace(Member.of_model(forecaster), non_negative=model.model.non_negative)
-        parts += backtest(member, windows, panel, data.targets)
-        positions = list(model.columns.positions(data.targets))
-        units += [units_of(model, batch.enc_x[:, :, positions]).ravel() for batch in windows.batches(BATCH)]
-    paths = replace(joined(parts), scale=np.concatenate(units))
-    return paths, max(paths.keys["origin"].nunique() * every // h, 1)
-
-
-def powers(model: TrainedModel, data: Data, names: Sequence[str]) -> Float64[np.ndarray, "s n"]:
-    """Exponents of the transform of each series and column."""
-    rows = {each.name: each.values for each in data.panel}
-    first, positions = data.panel[0].values, model.columns.positions(data.targets)
-    scalers = [model.scaler.of(name, rows.get(name, first)) for name in names]
-    ones = np.ones(len(data.inputs))
-    return np.stack([(ones if each.power is None else each.power)[positions] for each in scalers])
-
-
-def units_of(model: TrainedModel, history: Tensor) -> Float64[np.ndarray, "b n"]:
-    """Usual size of the errors after these scaled histories of the targets, from their variation."""
-    if model.calibration is None:
-        return np.ones((len(history), history.shape[2]))
-    variation = model.calibration.variation
-    return variation.unit(differences(history, variation.lag))[:, 0].double().cpu().numpy()
-
-
-def held_out_untrained(model: ZeroModel, panel: Sequence[Series], *, horizon: int) -> Held:
-    """Forecasts of the network that comes trained, from earlier rows of the series.
-
-    Raises:
-        InputError: the series are too short.
-    """
-    last = max(panel, key=lambda series: (series.timestamps[-1], len(series)))
-    least = max(model.seasons[0] + 1, horizon)
-    ends = range(len(last) - horizon, least - 1, -max((len(last) - horizon - least) // MOST_UNTRAINED, 1))
-    times = [last.timestamps[end - 1] for end in reversed(ends[:MOST_UNTRAINED])]
-    if not times:
-        raise InputError(
-            f"total: expected at least {least + horizon} rows to learn errors of totals, found {len(last)}"
-        )
-    cuts = [
-        (s, int(each.timestamps.searchsorted(time, side="right"))) for time in times for s, each in enumerate(panel)
-    ]
-    cuts = [(s, cut) for s, cut in cuts if cut >= least and cut + horizon <= len(panel[s])]
-    paths = model.backtest(cuts, horizon=horizon, panel=panel)[model.kind]
-    return replace(paths, scale=np.ones(len(paths))), max(-(-len(times) * -ends.step // horizon), 1)
+Tables = Float64[np.ndarray, "o s k h n"]
+"""Quantiles at k levels by origin, series, step and column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,9 +69,10 @@ class Totals:
     Args:
         table: a row per group, period and column, see `docs/recipes/forecasts.md`.
         paths: a row per path, series, column and step; None unless asked for.
-        facts: `headline`, the largest sum with its intervals, and how such sums were forecast on the test part; there
+        facts: `headline`, the largest sum with its intervals, and how such sums were forecast from earlier rows; there
             the `bias` of each column, sum of forecasts / sum of actual values - 1, NaN if not known; the `coverage`,
-            share of test totals inside the interval, in percent, by level; and the number `tested` of test totals.
+            share of sums inside the interval, in percent, by level; the number `tested` of these sums; and of the
+            largest sum its `value` and its `intervals` by level.
     """
 
     table: pd.DataFrame
@@ -226,143 +93,271 @@ class Totals:
             write_atomic(folder / PATHS, self.paths.to_parquet(index=False))
 
 
+class Parts:
+    """What is summed: each column of the series, or of a single series its columns, with TOTAL as their column.
+
+    Args:
+        panel: the series.
+        columns: their columns that are forecast.
+    """
+
+    def __init__(self, panel: Sequence[Series], columns: Sequence[str]) -> None:
+        self.of_columns, self._columns = len(panel) == 1 < len(columns), columns
+        self._series = [each.name for each in panel]
+        self.names, self.columns = ([*columns], [TOTAL]) if self.of_columns else (self._series, [*columns])
+        self.keys = [{"column": name} for name in columns] if self.of_columns else [each.keys for each in panel]
+
+    def of(self, values: Shaped[np.ndarray, "s *t n"]) -> Shaped[np.ndarray, "s *t n"]:
+        """Values of series and columns by part and column."""
+        return np.moveaxis(values, (0, -1), (-1, 0)) if self.of_columns else values
+
+    def cube(self, paths: Forecasts, values: Float64[np.ndarray, "p h"]) -> Float64[np.ndarray, "o s h n"]:
+        """Values of paths by origin, part, step and column; NaN without a path."""
+        codes, origins = pd.factorize(paths.keys["origin"], sort=True)
+        axes = {"series": self._series, "column": self._columns}
+        place = [codes, *(pd.Index(of).get_indexer(pd.Index(paths.keys[key])) for key, of in axes.items())]
+        found = np.full((len(origins), *map(len, axes.values()), values.shape[1]), np.nan)
+        ours = np.min(place, axis=0) >= 0
+        found[tuple(each[ours] for each in place)] = values[ours]
+        return np.stack([self.of(each) for each in found.swapaxes(2, 3)])
+
+
+def roots_of(
+    errors: Float64[np.ndarray, "o s h"], blocks: float
+) -> tuple[Float64[np.ndarray, "h h"], Float64[np.ndarray, "h h"]]:
+    """Square roots of the covariances over steps of `common` and `own`, from errors in units of intervals at some
+    origins, whose horizons cover each other `blocks` times; NaN where an error is not known."""
+    h, seen = errors.shape[2], np.isfinite(errors)
+    z = np.where(seen, np.clip(errors, -FARTHEST, FARTHEST), 0.0)
+
+    def products(x: np.ndarray) -> np.ndarray:
+        return x.reshape(-1, h).T @ x.reshape(-1, h)
+
+    counts = seen.astype(float)
+    own, n_own = products(z), products(counts)
+    cross, n_cross = products(z.sum(axis=1)) - own, products(counts.sum(axis=1)) - n_own
+
+    def by_lag(sums: np.ndarray, n: np.ndarray) -> np.ndarray:
+        return np.array([np.trace(sums, k) / max(np.trace(n, k), 1.0) for k in range(h)])
+
+    lag, share = np.abs(np.subtract.outer(np.arange(h), np.arange(h))), blocks / (blocks + USUAL_BLOCKS)
+    within, variance = by_lag(own, n_own), np.trace(own) / max(np.trace(n_own), 1.0) or 1.0
+    usual = np.where(np.arange(h) == 0, 1.0, WITHIN)
+    between = share * by_lag(cross, n_cross) / variance + (1 - share) * BETWEEN * usual
+    within = share * within / variance + (1 - share) * usual
+    return _root(between[lag]), _root((within - between)[lag])
+
+
+def _root(covariance: Float64[np.ndarray, "h h"]) -> Float64[np.ndarray, "h h"]:
+    """Square root of the nearest covariance."""
+    sizes, vectors = np.linalg.eigh(covariance)
+    root: np.ndarray = (vectors * np.sqrt(np.maximum(sizes, 0.0))) @ vectors.T
+    return root
+
+
+def sampled(
+    tables: Tables,
+    levels: Sequence[float],
+    roots: tuple[np.ndarray, np.ndarray],
+    floor: Float64[np.ndarray, "s n"],
+    rng: np.random.Generator,
+    n_paths: int = N_PATHS,
+) -> Iterator[Float64[np.ndarray, "o p h n"]]:
+    """Paths of each part in turn; those with the same number are joint."""
+    shape = tables.shape[-1], n_paths, tables.shape[-2]
+    unit, (common, own) = np.eye(len(levels)), roots
+    weights = np.stack([at_level(unit, (k + 0.5) / n_paths, levels) for k in range(n_paths)])
+    shared = rng.normal(size=shape) @ common
+    for part, least in zip(tables.swapaxes(0, 1), floor, strict=True):
+        ranks = (shared + rng.normal(size=shape) @ own).argsort(axis=1).argsort(axis=1)
+        values = np.einsum("pk,okhn->onph", weights, part)
+        paths = np.take_along_axis(values, ranks[None], axis=2).transpose(0, 2, 3, 1)
+        yield np.maximum(paths, least)
+
+
+def interval(sums: Float64[np.ndarray, " p *k"], level: int) -> Float64[np.ndarray, " 2 *k"]:
+    """Ends of the interval of a level in percent."""
+    ends: np.ndarray = np.quantile(sums, [0.5 - level / 200, 0.5 + level / 200], axis=0)
+    return ends
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sums:
+    """What is summed: cells of each group, the parts in it, and of each sum over steps its ends and the steps in it."""
+
+    groups: pd.DataFrame
+    members: Float64[np.ndarray, "g s"]
+    periods: pd.DataFrame
+    steps: Float64[np.ndarray, "q h"]
+
+    def table(
+        self, sums: Float64[np.ndarray, "p g q n"], unknown: Bool[np.ndarray, "s h n"], columns: Sequence[str],
+        settings: WithSums,
+    ) -> pd.DataFrame:  # fmt: skip
+        """A row per group, period and column; without intervals where a part is `unknown`."""
+        keys = product(self.groups.itertuples(index=False), self.periods.itertuples(index=False), columns)
+        names = [*self.groups.columns, *self.periods.columns, "column"]
+        table = pd.DataFrame([(*group, *period, column) for group, period, column in keys], columns=names)
+        lacking = np.einsum("gs,shn,qh->gqn", self.members, unknown.astype(float), self.steps).ravel() > 0
+        table["value"] = sums.mean(axis=0).ravel()
+        for level in settings.intervals:
+            for name, end in zip(("lo", "hi"), interval(sums, level), strict=True):
+                table[f"{name}{level}"] = np.where(lacking, np.nan, end.ravel())
+        for bound in settings.above:
+            table[f"above_{bound:g}"] = np.where(lacking, np.nan, 100 * (sums > bound).mean(axis=0).ravel())
+        return table
+
+
 def totals(
     panel: Sequence[Series],
     forecasts: Forecasts,
-    settings: ForecastConfig,
-    held: Sequence[Held],
+    settings: WithSums,
+    held: Forecasts | None,
     dataset: DatasetConfig,
     path: str,
     *,
-    units: Float64[np.ndarray, "s n"] | None = None,
-    power: Float64[np.ndarray, "s n"] | None = None,
-    non_negative: Sequence[int] = (),
     main: str | None = None,
+    seed: int = 0,
 ) -> Totals:
     """Sums of forecasts.
 
     Args:
-        panel, forecasts: the series to sum, and their forecasts.
-        settings: sums, levels and paths; the seed of the paths.
-        held: held-out forecasts, in order; totals of the later half, or the last of several, are scored with the errors
-            of the earlier ones.
+        panel, forecasts: the series to sum, and their forecasts with intervals of LEVELS; without one in a column that
+            varies, its sums have none.
+        settings: sums, levels and paths.
+        held: earlier forecasts with intervals of LEVELS; those from the later half of the origins are scored with the
+            errors of the others. None: there are none.
         dataset, path: of the file.
-        units, power: usual size of the errors now, and exponent of the transform, of each series and column; None: 1.
-        non_negative: columns that are at least zero.
         main: the column whose total is the headline; None: the last one.
+        seed: of the paths.
     """
-    rng, levels = np.random.default_rng(settings.seed), settings.intervals
-    times, center = _on_one_grid(panel, forecasts)
-    columns, parts = forecasts.columns, [series.keys for series in panel]
-    cells = group_cells(panel, [name for name in settings.aggregate if name not in PERIODS], dataset, path)
-    names, ones = [series.name for series in panel], np.ones((len(panel), len(columns)))
-    history = _last_rows(panel, columns)
-    units, power = (ones if each is None else each for each in (units, power))
-    floor = np.where(np.isin(np.arange(len(columns)), non_negative), 0.0, -np.inf) * ones
-    if of_columns := len(panel) == 1 and len(columns) > 1:  # its columns are the parts
-        units, power, floor = units.T, power.T, floor.T
-        names, parts, columns, center = columns, [{"column": name} for name in columns], [TOTAL], center.swapaxes(0, 2)
-        history = history.swapaxes(0, 2)
-        cells = pd.DataFrame(index=range(len(names)))
-    cubes, blocks = (
-        [cubes_of(paths, names, columns, of_columns=of_columns) for paths, _ in held],
-        [each for _, each in held],
-    )
-    if len(held) == 1:
-        half, blocks = (len(cubes[0][0]) + 1) // 2, [max(blocks[0] // 2, 1)] * 2
-        cubes = [[each[part] for each in cubes[0]] for part in (slice(half), slice(half, None))]
-    is_part = ~_are_sums(history)
-    bias, coverage, tested = scores(cubes[0], blocks[0], cubes[-1], levels, power, floor, rng, is_part)
-    n_blocks, every = sum(blocks), [*map(np.concatenate, zip(*cubes, strict=True))]
-    errors, n_written = errors_of(every, power, rng), settings.paths or 0
-    n_paths = max(len(errors), LEAST_PATHS, n_written)
-    chosen = rng.permutation(np.resize(np.arange(len(errors)), n_paths))  # each origin as often as the others
-    if n_written * center.size > MOST_WRITTEN:
+    parts, rng, n = Parts(panel, forecasts.columns), np.random.default_rng(seed), len(forecasts.columns)
+    times, rows = _on_one_grid(panel, forecasts)
+    is_part, bands = ~_are_sums(parts.of(_last_rows(panel, forecasts.columns))), bands_by_level(forecasts.bands)
+
+    def at_times(values: Float64[np.ndarray, "p h"]) -> Float64[np.ndarray, "s h n"]:
+        return parts.of(np.stack([values[s * n : (s + 1) * n, steps].T for s, steps in enumerate(rows)]))
+
+    center = at_times(forecasts.mean)
+    if (n_written := settings.paths or 0) * center.size > MOST_WRITTEN:
         raise InputError(
             f"paths={n_written}: expected at most {MOST_WRITTEN // center.size} paths of {center.size} values"
         )
-    groups, members = _groups(cells, is_part if settings.total or not len(cells.columns) else None)
-    periods, steps = _periods(times, settings.aggregate)
-    sums, whole, written = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
-    for some in np.array_split(chosen, -(-n_paths * center.size // MOST_VALUES)):
-        paths = sample_paths(center, units, errors, power, some, floor)
-        sums.append(np.einsum("gs,pshn,qh->pgqn", members, paths, steps))
-        whole.append(paths[:, is_part].sum(axis=(1, 2)))
-        written.append(paths[: max(n_written - sum(map(len, written)), 0)])
-    by_path, values = np.concatenate(sums), np.einsum("gs,shn,qh->gqn", members, center, steps)
-    rows = product(groups.itertuples(index=False), periods.itertuples(index=False), columns)
-    table = pd.DataFrame(
-        [(*group, *period, column) for group, period, column in rows],
-        columns=[*groups.columns, *periods.columns, "column"],
-    ).assign(value=values.ravel())
-    for level in levels:
-        low, high = interval(by_path, values, level, n_blocks).reshape(2, -1)
-        table[f"lo{level}"], table[f"hi{level}"] = low, high
-    for bound in settings.above:
-        table[f"above_{bound:g}"] = 100 * (by_path > bound).mean(axis=0).ravel()
-    place = columns.index(main) if main in columns else -1
-    whole_paths, total = np.concatenate(whole)[:, place], center[is_part, :, place].sum()
-    ends = {level: interval(whole_paths, total, level, n_blocks) for level in levels}
-    of = [name for name, each in zip(names, is_part, strict=True) if each]
-    what = f"{columns[place]} of {len(of)} series" if not of_columns else f"sum of {listed(of, 3)}"
-    few = f"not known, errors of {n_blocks} horizons are too few"
-    shown = ", ".join(
-        f"{level} %: {few if np.isnan(low) else f'{low:,.6g} to {high:,.6g}'}" for level, (low, high) in ends.items()
-    )
-    headline = f"{what}, {lasting(len(times), panel[0].frequency)}: {total:,.6g} ({shown})"
-    if len(of) < len(names):
-        headline += f"; {listed([name for name in names if name not in of])} is the sum of the others, so is left out"
-    if tested:
-        covered = "".join(f", {level} % intervals covered {share:.0f} %" for level, share in coverage.items())
-        side = "high" if bias[place] >= 0 else "low"
-        headline += (
-            f"; on the test part {counted(tested, 'such total')} were forecast {100 * abs(bias[place]):.1f} % too "
-            f"{side}{covered}"
-        )
-    all_paths = _paths_table(np.concatenate(written), parts, times, columns) if n_written else None
-    biases = dict(zip(columns, bias.tolist(), strict=True))
-    facts = {"headline": headline, "bias": biases, "coverage": coverage, "tested": tested}
-    has_table = settings.total or settings.aggregate
-    return Totals(table=table if has_table else table.iloc[:0], paths=all_paths, facts=facts)
+    known = [at_times(forecasts.bands[name]) for name in bands.values()]
+    table = np.stack(known or [center, center], axis=1)
+    unknown = np.isnan(table).any(axis=1) | (not known)
+    table = np.where(unknown[:, None], center[:, None], table)
+    past = [column_values(each, forecasts.columns) for each in panel]
+    low, high = (parts.of(np.stack([end.reduce(each) for each in past])) for end in (np.fmin, np.fmax))
+    n_seen = parts.of(np.stack([np.isfinite(each).sum(axis=0) for each in past]))
+    unknown &= ~(are_constant(low, high) & (n_seen >= LEAST_CONSTANT))[:, None]
+    floor = np.where((low >= 0) & (table.min(axis=(1, 2)) >= 0), 0.0, -np.inf)
+    facts, roots = _scored(parts, held if known else None, settings.intervals, is_part, floor, rng, len(times))
+    every = pd.DataFrame(index=[0])
+    largest = Sums(every, is_part[None].astype(float), every, np.ones((1, len(times))))
+    wanted = list[Sums]()
+    for names in settings.lists:
+        columns = [] if parts.of_columns else [name for name in names if name not in PERIODS]
+        groups = _groups(group_cells(panel, columns, dataset, path), is_part, total=settings.total)
+        wanted.append(Sums(*groups, *_periods(times, names)))
+    n_paths, written = max(N_PATHS, n_written), np.empty((n_written, *center.shape))
+    sums = [np.zeros((n_paths, len(each.members), len(each.steps), center.shape[2])) for each in (*wanted, largest)]
+    for s, (paths,) in enumerate(sampled(table[None], [*bands] or [0.4, 0.6], roots, floor, rng, n_paths)):
+        written[:, s] = paths[:n_written]
+        for own, each in zip(sums, (*wanted, largest), strict=True):
+            own += np.einsum("g,phn,qh->pgqn", each.members[:, s], paths, each.steps)
+    tables = [each.table(own, unknown, parts.columns, settings) for each, own in zip(wanted, sums, strict=False)]
+    keys = [*dict.fromkeys(name for each in wanted for name in each.groups.columns)]
+    joint = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+    joint = joint.reindex(columns=[*keys, *joint.columns.drop(keys)]).fillna(dict.fromkeys(keys, TOTAL))
+    place = parts.columns.index(main) if main in parts.columns else -1
+    whole, is_known = sums[-1][:, 0, 0, place], not unknown[is_part][..., place].any()
+    facts["value"] = float(whole.mean())
+    facts["intervals"] = {level: interval(whole, level).tolist() for level in settings.intervals if is_known}
+    span = lasting(len(times), panel[0].frequency)
+    facts["headline"] = _headline(facts, parts, place, is_part, settings.intervals, span)
+    all_paths = _paths_table(written, parts.keys, times, parts.columns) if n_written else None
+    return Totals(table=joint, paths=all_paths, facts=facts)
 
 
-def scores(
-    earlier: Cubes,
-    blocks: int,
-    later: Cubes,
+def _scored(
+    parts: Parts,
+    held: Forecasts | None,
     levels: Sequence[int],
-    power: Float64[np.ndarray, "s n"],
+    is_part: Bool[np.ndarray, " s"],
     floor: Float64[np.ndarray, "s n"],
     rng: np.random.Generator,
-    is_part: Bool[np.ndarray, " s"],
-) -> tuple[Float64[np.ndarray, " n"], dict[int, float], int]:
-    """Bias of totals over all parts and steps of the later origins, the share of them inside intervals from the earlier
-    errors in percent, and their number. Parts without a forecast at an origin are left out of its totals, origins at
-    which most parts are."""
-    mean, happened, units = later
-    known = np.isfinite(mean + happened).all(axis=(2, 3)) & is_part
-    usable = np.flatnonzero(2 * known.sum(axis=1) > is_part.sum())
-    usable = usable[:: -(-len(usable) // MOST_TESTED) or 1]
-    errors, every = errors_of(earlier, power, rng), np.arange(len(earlier[0]))
-    sums = np.zeros((2, power.shape[1]))
-    inside: dict[int, list[np.ndarray]] = {level: [] for level in levels}
-    for w in usable:
-        there = known[w]
-        actual, forecast = (values[w, there].sum(axis=(0, 1)) for values in (happened, mean))
-        sums += [forecast, actual]
-        paths = sample_paths(mean[w, there], units[w, there, 0], errors[:, there], power[there], every, floor[there])
-        for level in levels:
-            low, high = interval(paths.sum(axis=(1, 2)), forecast, level, blocks)
-            inside[level] += [] if np.isnan(low).all() else [(low <= actual) & (actual <= high)]
+    horizon: int,
+) -> tuple[dict[str, Any], tuple[np.ndarray, np.ndarray]]:
+    """Facts about sums over all parts and steps from the later origins, see `Totals`; and the roots of all errors.
+
+    Parts without a forecast at an origin are left out of its sums, origins at which most parts are.
+    """
+    if held is None or held.mean.shape[1] < horizon:
+        facts: dict[str, Any] = {"bias": dict.fromkeys(parts.columns, np.nan), "coverage": {}, "tested": 0}
+        return facts, roots_of(np.full((1, 1, horizon), np.nan), 0.0)
+    held = held.part(slice(None), horizon)  # the day of a clock change has fewer steps
+    bands = bands_by_level(held.bands)
+    center, actual = parts.cube(held, held.mean), parts.cube(held, held.actual)
+    tables = np.stack([parts.cube(held, held.bands[name]) for name in bands.values()], axis=2)
+    z = [NormalDist().inv_cdf(level) for level in (min(bands), max(bands))]
+    unit = (tables[:, :, -1] - tables[:, :, 0]) / (z[1] - z[0])
+    errors = np.moveaxis((actual - center) / np.where(unit > 0, unit, np.nan), 3, 0)[:, :, is_part]
+    origins = held.keys["origin"].to_numpy()
+    spanned = (origins.max() - origins.min()) / (held.times[0, -1] - origins[0])
+
+    def roots(some: slice) -> tuple[np.ndarray, np.ndarray]:
+        part = np.concatenate([*errors[:, some]])
+        return roots_of(part.reshape(-1, *errors.shape[2:]), min(1 + spanned, len(center)) * len(part) / len(center))
+
+    half = (len(center) + 1) // 2
+    known = np.isfinite(tables.sum(axis=2) + actual).all(axis=(2, 3)) & is_part
+    usable = half + np.flatnonzero(2 * known[half:].sum(axis=1) > is_part.sum())
+    tables, actual, known = np.nan_to_num(tables[usable]), np.nan_to_num(actual[usable]), known[usable, :, None, None]
+    happened = (known * actual).sum(axis=(1, 2))
+    sums = np.zeros((len(usable), N_PATHS, len(parts.columns)))
+    if len(usable):
+        for s, paths in enumerate(sampled(tables, [*bands], roots(slice(half)), floor, rng)):
+            sums += known[:, s] * paths.sum(axis=2)
     with np.errstate(divide="ignore", invalid="ignore"):
-        bias = (sums[0] - sums[1]) / np.abs(sums[1])
-    return bias, {level: 100 * float(np.mean(hits)) for level, hits in inside.items() if hits}, len(usable)
+        bias = (sums.mean(axis=1) - happened).sum(axis=0) / np.abs(happened.sum(axis=0))
+    coverage = dict[int, float]()
+    for level in levels if len(usable) else ():
+        low, high = interval(sums.swapaxes(0, 1), level)
+        coverage[level] = 100 * float(((low <= happened) & (happened <= high)).mean())
+    biases = dict(zip(parts.columns, bias.tolist(), strict=True))
+    return {"bias": biases, "coverage": coverage, "tested": len(usable)}, roots(slice(None))
 
 
-def _on_one_grid(
-    panel: Sequence[Series], forecasts: Forecasts
-) -> tuple[pd.DatetimeIndex, Float64[np.ndarray, "s h n"]]:
-    """Times of the series that ends last, and the forecasts of all series at them."""
+def _headline(
+    facts: Mapping[str, Any],
+    parts: Parts,
+    place: int,
+    is_part: Bool[np.ndarray, " s"],
+    levels: Sequence[int],
+    span: str,
+) -> str:
+    """The largest sum, and how such sums were forecast from earlier rows."""
+    of = [name for name, each in zip(parts.names, is_part, strict=True) if each]
+    column = parts.columns[place]
+    what = f"sum of {listed(of, 3)}" if parts.of_columns else f"{column} of {len(of)} series" if len(of) > 1 else column
+    ends = {level: "{:,.6g} to {:,.6g}".format(*pair) for level, pair in facts["intervals"].items()}
+    shown = ", ".join(f"{level} %: {ends.get(level, 'not known, since some forecasts have none')}" for level in levels)
+    line = f"{what}, {span}: {facts['value']:,.6g}" + (f" ({shown})" if shown else "")
+    if len(of) < len(parts.names):
+        line += f"; {listed([name for name in parts.names if name not in of])} is the sum of the others, so is left out"
+    if not facts["tested"]:
+        return f"{line}; not tested, since there are too few earlier rows"
+    bias = facts["bias"][column]
+    covered = "".join(f", {level} % intervals covered {share:.0f} %" for level, share in facts["coverage"].items())
+    return (
+        f"{line}; {counted(facts['tested'], 'such total')} from earlier rows were forecast {100 * abs(bias):.1f} % too "
+        f"{'high' if bias >= 0 else 'low'}{covered}"
+    )
+
+
+def _on_one_grid(panel: Sequence[Series], forecasts: Forecasts) -> tuple[pd.DatetimeIndex, list[np.ndarray]]:
+    """Times of the series that ends last, and the steps of each series at them."""
     n, last = len(forecasts.columns), max(range(len(panel)), key=lambda s: panel[s].timestamps[-1])
     of = [in_zone(row[there], forecasts.zone) for row, there in zip(forecasts.times, forecasts.are_steps, strict=True)]
     times = of[last * n]
@@ -372,7 +367,7 @@ def _on_one_grid(
             f"total: expected forecasts of all series up to {times[-1]}, found none of {listed(lacking)}, which end "
             f"earlier; set until={panel[last].frequency.text(times[-1]).replace(' ', 'T')} to forecast all up to there"
         )
-    return times, np.stack([forecasts.mean[s * n : (s + 1) * n, steps].T for s, steps in enumerate(at)])
+    return times, at
 
 
 def _last_rows(panel: Sequence[Series], columns: Sequence[str]) -> Float64[np.ndarray, "s t n"]:
@@ -421,21 +416,22 @@ def group_cells(panel: Sequence[Series], names: Sequence[str], dataset: DatasetC
 
 
 def _groups(
-    cells: pd.DataFrame, parts: Bool[np.ndarray, " s"] | None
+    cells: pd.DataFrame, parts: Bool[np.ndarray, " s"], *, total: bool
 ) -> tuple[pd.DataFrame, Float64[np.ndarray, "g s"]]:
-    """Cells of each group of series, and the series in it; the sum over these `parts` is the last."""
+    """Cells of each group of series, and the series in it; the last is the sum over these `parts`, if asked for, or
+    without cells."""
     groups = cells.drop_duplicates() if len(cells.columns) else cells.iloc[:0]
     members = [(cells == group).all(axis=1).to_numpy().astype(np.float64) for _, group in groups.iterrows()]
-    if parts is not None:
+    if total or not len(cells.columns):
         groups = pd.concat([groups, pd.DataFrame(TOTAL, index=[0], columns=cells.columns)])
         members.append(parts.astype(np.float64))
     return groups, np.stack(members)
 
 
-def _periods(times: pd.DatetimeIndex, aggregate: Sequence[str]) -> tuple[pd.DataFrame, Float64[np.ndarray, "q h"]]:
+def _periods(times: pd.DatetimeIndex, names: Sequence[str]) -> tuple[pd.DataFrame, Float64[np.ndarray, "q h"]]:
     """First and last time and number of rows of each sum over steps, and the steps in it: each step and the whole
     horizon, or with a period the steps in each."""
-    period = next((name for name in aggregate if name in PERIODS), None)
+    period = next((name for name in names if name in PERIODS), None)
     if period is None:
         steps = np.concatenate([np.eye(len(times)), np.ones((1, len(times)))])
     else:
@@ -452,9 +448,7 @@ def _paths_table(
     columns: Sequence[str],
 ) -> pd.DataFrame:
     """A row per path, part and step, with a column per target."""
-    n, s, h, _ = paths.shape
-    keys = pd.DataFrame(list(parts), index=range(s))
-    table = {"path": np.repeat(np.arange(1, n + 1), s * h)}
-    table |= {name: np.tile(np.repeat(keys[name].to_numpy(), h), n) for name in keys.columns}
+    p, s, h = (each.ravel() for each in np.indices(paths.shape[:3]))
+    keys = pd.DataFrame([*parts]).iloc[s].reset_index(drop=True)
     values = {name: paths[..., place].ravel() for place, name in enumerate(columns)}
-    return pd.DataFrame({**table, "time": times[np.tile(np.arange(h), n * s)], **values})
+    return pd.concat([pd.DataFrame({"path": p + 1}), keys, pd.DataFrame({"time": times[h], **values})], axis=1)

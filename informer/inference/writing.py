@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import lru_cache, partial
+from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -69,6 +71,8 @@ class Writer:
     def __post_init__(self) -> None:
         if self.plots:  # refused before anything is forecast if matplotlib is missing
             import informer.base.plots  # noqa: F401
+        if self.format is Format.xlsx and find_spec("xlsxwriter") is None:
+            raise InputError("format=xlsx: expected XlsxWriter, found none; pip install XlsxWriter")
 
     def write(self, name: str, panel: Sequence[Series], paths: Forecasts, *, main: str | None = None) -> str:
         """Write the forecasts of one file's series; returns the path of the table relative to the folder.
@@ -85,8 +89,10 @@ class Writer:
             )
         plotted = [by_series[series] for series in self.series] or [0]
         pictures, output, content = dict(zip(self.pictures_of(name), plotted, strict=False)), self.output_of(name), None
-        if self.format is not Format.long:
+        if self.format in (Format.csv, Format.parquet):
             content = to_csv(panel, paths, self.digits) if self.format is Format.csv else to_parquet(panel, paths)
+        if self.format is Format.xlsx:
+            content = to_xlsx(panel, paths, main=main)
         if pictures:  # after the forecast was checked
             from informer.base.plots import save_figure
 
@@ -212,6 +218,31 @@ def to_csv(panel: Sequence[Series], paths: Forecasts, digits: int | None = None)
 def to_parquet(panel: Sequence[Series], paths: Forecasts) -> bytes:
     """A parquet table with the columns of `to_csv`, typed."""
     return table_of(panel, paths).to_parquet(engine="pyarrow", index=False)
+
+
+def to_xlsx(panel: Sequence[Series], paths: Forecasts, *, main: str | None = None) -> bytes:
+    """A workbook with the `table_of` some forecasts, and a chart of those of the first series with their intervals;
+    `main`: the column of the chart, None: the last one. Times are without a zone, which workbooks do not have."""
+    table, buffer = table_of(panel, paths), BytesIO()
+    for name in table.select_dtypes("datetimetz"):
+        table[name] = table[name].dt.tz_localize(None)
+    column, columns, name = main or paths.columns[-1], [*table], "forecast"
+    shown = [column, *(each for each in (f"{column}_{band}" for band in paths.bands) if each in columns)]
+    time, last = columns.index(panel[0].time_col), int(paths.are_steps[0].sum())
+    with pd.ExcelWriter(buffer, engine="xlsxwriter", datetime_format="yyyy-mm-dd hh:mm") as writer:
+        table.to_excel(writer, sheet_name=name, index=False)
+        sheet, chart = writer.sheets[name], writer.book.add_chart({"type": "line"})
+        sheet.set_column(0, len(columns) - 1, 18, writer.book.add_format({"num_format": "#,##0.######"}))
+        sheet.set_column(time, time, 18)
+        for each in shown:
+            place = columns.index(each)
+            line = {"width": 2.25} if each == column else {"width": 1, "dash_type": "dash"}
+            rows = [name, 1, place, last, place]
+            times = [name, 1, time, last, time]
+            chart.add_series({"name": each, "values": rows, "categories": times, "line": {"color": "#2a6fbb", **line}})
+        chart.set_title({"name": " ".join([*panel[0].keys.values(), column])})
+        sheet.insert_chart(1, len(columns) + 1, chart, {"x_scale": 1.6, "y_scale": 1.4})
+    return buffer.getvalue()
 
 
 def to_long(

@@ -19,6 +19,7 @@ from informer.base.errors import InputError, listed
 from informer.data.history import Future, future_index
 from informer.inference.ahead import BOTH, EFFECTS, HISTORY, NETWORK, Candidate, Known, PanelEffects, candidates
 from informer.inference.rolling import row_of, tidy_table
+from informer.inference.totals import LEVELS
 from informer.members.zero import Histories, network_seasons, pretrained
 from informer.networks.models.zero import at_level
 from informer.networks.ops.zero_inputs import COUNTED
@@ -87,6 +88,8 @@ class ZeroModel:
         """Factor of the intervals around effects, from the coverage of earlier forecasts; `evaluate` chooses."""
         self.usual: int | str | None = None
         """The horizon if none is asked for; None: the rows that are known ahead."""
+        self.checked: Forecasts | None = None
+        """The forecasts from earlier rows that `evaluate` has made, with intervals of LEVELS too; None: none."""
         self._effects: PanelEffects | None = None
 
     @property
@@ -336,9 +339,9 @@ class ZeroModel:
                     origins.append((place, end))
         if not origins:
             return None
-        kinds, checked, self.width = [NETWORK], levels, 1.0
+        kinds, checked, self.width = [NETWORK], [*dict.fromkeys([*levels, *LEVELS, CHECKED])], 1.0
         if self.known is not None:
-            kinds, checked = [NETWORK, EFFECTS, BOTH], [*{*levels, CHECKED}]
+            kinds = [NETWORK, EFFECTS, BOTH]
         found = self.backtest(origins, horizon=horizon, panel=chosen, levels=checked, kinds=kinds, of_constants=True)
         is_seen = np.concatenate(seen)[:, None]
         found = {name: replace(each, actual=np.where(is_seen, each.actual, np.nan)) for name, each in found.items()}
@@ -353,9 +356,8 @@ class ZeroModel:
         if self.kind != NETWORK:
             self.width = _width(own)
             own = replace(own, bands=self._widened(own.mean, own.bands))
-        scores.add(
-            self.name, replace(own, bands={name: own.bands[name] for name in own.bands if int(name[2:]) in levels})
-        )
+        self.checked = own
+        scores.add(self.name, own.with_intervals(levels))
         for name in [name for name in found if name not in kinds]:
             scores.add(name, found[name])
         return scores

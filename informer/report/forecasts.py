@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import nan
 from pathlib import Path
@@ -16,14 +17,17 @@ from informer.base.errors import InputError, counted, with_addresses
 from informer.base.files import write_atomic
 from informer.base.quantiles import BAND, paired_bands
 from informer.checkpoint.paths import PAGE, SUMMARY, TOTALS_FACTS
-from informer.config.commands import ExplainConfig, Format
+from informer.config.commands import ExplainConfig, Format, WithSums
 from informer.config.conversion import read_json
-from informer.config.data import InputFormat
+from informer.config.data import DatasetConfig, InputFormat
 from informer.config.overrides import shell_command
+from informer.data.history import future_index
 from informer.inference.explain import DIFFERENCE, HEADS, Explained
 from informer.inference.rescore import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS
 from informer.inference.sources import LEVEL
+from informer.inference.totals import Totals, totals
 from informer.inference.writing import LONG_FILE
+from informer.read.frequency import lasting
 from informer.read.series import Series, column_values
 from informer.report.page import Content, profile, signed, to_html
 from informer.scoring.files import Tidy, named_alike, read_tidy
@@ -33,6 +37,8 @@ ENDINGS = tuple(f".{kind}.{form.value}" for kind in ("forecast", "rolling") for 
 MODEL = "forecast"
 """Its name where the forecaster has none."""
 PAIR = ["series", "column"]
+LEVEL_OF_RANGE, MOST_SUMMED = 80, 1 << 18
+"""Level of the interval in the first sentence, in percent, and most values of which it is computed unasked."""
 MOST_BIASES = 3
 """Maximum number of columns with a figure for the bias of their total."""
 HISTORY, MIN_HISTORY = 5, 200
@@ -121,6 +127,45 @@ def untrained_content(
     return content
 
 
+def expectation(panel: Sequence[Series], forecasts: Forecasts, held: Forecasts | None, sums: Totals | None) -> str:
+    """The forecast in a sentence, and what was before: the total if there are `sums`, otherwise the mean of the last
+    column.
+
+    Args:
+        panel: the series.
+        forecasts, held, sums: see `totals`.
+    """
+    column, h, frequency = forecasts.columns[-1], forecasts.mean.shape[1], panel[0].frequency
+    paths, earlier = (
+        None if x is None else x.part(np.flatnonzero(x.keys["column"] == column)) for x in (forecasts, held)
+    )
+    assert paths is not None
+    facts, span = {} if sums is None else sums.facts, lasting(h, frequency)
+    if sums is None and paths.mean.size <= MOST_SUMMED:
+        with suppress(InputError):  # they end at different times
+            facts = totals(panel, paths, WithSums(intervals=[LEVEL_OF_RANGE]), earlier, DatasetConfig(), "").facts
+    n = 1 if sums is not None else int(paths.are_steps.sum())
+    value = facts["value"] if facts else np.nansum(paths.mean)
+    several = f" of {len(panel):,} series" if len(panel) > 1 else ""
+    what = f"the total of {column}{several}" if sums is not None else f"{column}{several} on average"
+    line = f"Expect {in_figures(value / n)} as {what} over the next {span}"
+    if ends := facts.get("intervals", {}).get(LEVEL_OF_RANGE):
+        low, high = (in_figures(end / n) for end in ends)
+        line += f", {LEVEL_OF_RANGE} % between {low} and {high}"
+    past = [pd.Series(column_values(each, [column])[:, 0], each.timestamps) for each in panel]
+    year = [of.reindex(future_index(each, h) - pd.DateOffset(years=1)) for of, each in zip(past, panel, strict=True)]
+    is_year, before = all(of.notna().all() for of in year), [of.iloc[-h:] for of in past]
+    rows = np.concatenate(year if is_year else before)
+    before_value = np.nansum(rows) if sums is not None else np.nanmean(rows)
+    return f"{line}; {'a year earlier' if is_year else f'the last {span}'} {in_figures(before_value)}."
+
+
+def in_figures(value: float) -> str:
+    """A number with four figures, thousands separated."""
+    rounded = float(f"{value:.4g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:g}"
+
+
 def add_totals(content: Content, folder: Path) -> None:
     """Add the total of a run with its bias on the test part to the headline, if it was asked for."""
     if not (folder / TOTALS_FACTS).exists():
@@ -171,9 +216,9 @@ def _of_file(
     return frame, past
 
 
-def evenly(items: Sequence[Any]) -> list[Any]:
-    """At most MAX_TRACKS of the items, evenly spaced; those that a page shows."""
-    return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, min(len(items), MAX_TRACKS)).astype(int))]
+def evenly(items: Sequence[Any], most: int) -> list[Any]:
+    """At most so many of the items, evenly spaced."""
+    return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, min(len(items), most)).astype(int))]
 
 
 def _verdict(frame: pd.DataFrame) -> str:
@@ -201,7 +246,9 @@ def _by_step(frame: pd.DataFrame) -> Mapping[str, Any]:
 def _add_evenly(content: Content, frame: pd.DataFrame, past: pd.DataFrame, *, more: bool = False) -> None:
     """Add some of the series and columns, evenly spaced, and how they were chosen; `more`: there are others."""
     groups = [*frame.groupby(PAIR, sort=False)]
-    chosen = evenly(groups)
+    # all of them, as long as their forecasts fit
+    most = NUMBERS // (max(len(rows) for _, rows in groups) * (1 + len(bands_of(frame))))
+    chosen = evenly(groups, max(most, MAX_TRACKS))
     if len(chosen) < len(groups) or more:
         content.shown = (
             f"The page shows {len(chosen)} of {len(groups):,} series and columns, evenly spaced, so that it stays "
@@ -326,7 +373,7 @@ def _sources_in_words(found: Explained) -> str:
 def add_sources(content: Content, found: Explained) -> None:
     """Add the sources of the forecasts that the page shows."""
     content.sources_note = NOTE
-    for path in evenly(range(len(found.first))):
+    for path in evenly(range(len(found.first)), len(content.tracks)):
         steps, other = found.first.are_steps[path], None
         if found.then is not None:
             other = {"name": HEADS[found.other or ""], "values": found.then.mean[path, steps].tolist()}

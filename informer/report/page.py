@@ -40,7 +40,8 @@ class Content:
     Args:
         title: heading of the page.
         subtitle: the forecasting task, one line.
-        verdict: one sentence.
+        expected: the forecast in a sentence.
+        verdict: how good it is, in a sentence.
         tone: colour of the verdict.
         model: name of the model among the forecasters.
         cards: figures at the top: label, value and hint of each.
@@ -81,6 +82,7 @@ class Content:
 
     title: str
     subtitle: str = ""
+    expected: str = ""
     verdict: str
     tone: str = "neutral"
     model: str = "informer"
@@ -132,7 +134,7 @@ PHONE_COLUMNS = 4
 """Maximum number of scores next to each other on a phone; more are in two lines."""
 LOSSES_NOTE = "The training loss is the mean over the steps of an epoch; horizontal lines: baselines' validation losses"
 _STATIC = (
-    *("title", "subtitle", "verdict", "tone", "cards", "scaled", "original", "remarks", "problems"),
+    *("title", "subtitle", "expected", "verdict", "tone", "cards", "scaled", "original", "remarks", "problems"),
     *("command", "settings", "facts", "shown", "sources_note"),
 )
 """Parts that are inserted as HTML, not as chart data."""
@@ -150,6 +152,7 @@ def to_html(content: Content) -> str:
     parts = {
         "explorer": content.tracks,
         "sources": content.sources,
+        "expected": content.expected,
         "cards": content.cards,
         "scores": content.scaled or content.original or content.remarks,
         "coverage": content.coverage,
@@ -159,13 +162,13 @@ def to_html(content: Content) -> str:
         "attention": content.attention,
         "series": len(content.series) > 1,
         "figures": content.profiles,
-        "problems": content.settings,
+        "problems": content.problems or content.settings,
         "settings": content.settings,
         "remarks": content.remarks,
         "command": content.command,
         "run": content.facts or content.settings,
     }
-    texts = ("title", "subtitle", "verdict", "shown", "sources_note", "attention_window", "command")
+    texts = ("title", "subtitle", "expected", "verdict", "shown", "sources_note", "attention_window", "command")
     placeholders = {name: escape(getattr(content, name)) for name in texts}
     placeholders |= {f"{name}_hidden": "" if part else "hidden" for name, part in parts.items()}
     placeholders |= {

@@ -178,6 +178,12 @@ class Forecasts:
             **{name: each[paths] if len(each) == len(self) else each for name, each in units.items()},
         )
 
+    def with_intervals(self, levels: Sequence[int]) -> "Forecasts":
+        """The same with only the intervals of these levels."""
+        wanted = {f"{end}{level}" for level in levels for end in ("lo", "hi")}
+        bands = {name: each for name, each in self.bands.items() if name.startswith("q") or name in wanted}
+        return replace(self, bands=bands)
+
     def check_finite(self) -> None:
         """Raise an InputError if a forecast is not finite, or a band is infinite."""
         are_wrong = ~(pd.isna(self.times) | np.isfinite(self.mean)).all(axis=1)

@@ -90,12 +90,6 @@ def fits_on_blocks(model: ForecastModel, settings: TrainConfig, data: Data) -> F
     return ((ForecastModel.of_maps(fitted), held) for fitted, held in held_out_blocks(maps, data, n_blocks=n_blocks))
 
 
-def held_out_fits(model: ForecastModel, settings: TrainConfig, data: Data) -> Fits:
-    """`fits_on_blocks` of maps, and any other model itself on the validation part."""
-    parts = [part.starts for part in (data.val, data.calibration) if part is not None]
-    return fits_on_blocks(model, settings, data) or [(model, data.val.at(torch.cat(parts)))]
-
-
 def fit_ridge_skip(model: ForecastModel, data: Data) -> RidgeForecast:
     """Set the network's linear skip, [pred_len seq_len], to the weight of ridge regression; returns the fit.
 

@@ -1,9 +1,11 @@
 """`informer forecast` from a file or a folder to forecasts, a report and closing lines; what its plan chooses."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
@@ -460,3 +462,66 @@ def test_a_folder_of_which_nothing_can_be_forecast(folder: Path) -> None:
     lines = outcome.err.splitlines()
     assert (outcome.status, [line.split(":")[1] for line in lines]) == (2, [" a.csv", " b.csv"])
     assert all("expected future covariates for 12 times" in line for line in lines)
+
+
+def page_of(folder: str) -> tuple[str, dict[str, Any]]:
+    """The sentences at the top of a page, and its data."""
+    page = Path(folder, "report.html").read_text()
+    data = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', page)
+    verdict = re.search(r'<section class="verdict.*?</section>', page)
+    assert data
+    assert verdict
+    return re.sub("<[^>]*>", "|", verdict[0]), json.loads(data[1])
+
+
+def test_the_page_begins_with_the_forecast_and_has_every_series(folder: Path) -> None:
+    """Against totals.csv and the history; red if the sentence has other numbers, if a series cannot be chosen, or if
+    problems of the series are a line each."""
+    random, days = np.random.default_rng(1), pd.date_range("2022-01-01", periods=500, name="day")
+    wide = pd.DataFrame({f"s{k}": random.poisson(20.0 + k, len(days)) for k in range(60)}, index=days)
+    long = wide.rename_axis(columns="shop").stack().rename("sales").reset_index()
+    long.drop(index=[*range(3000, 3012), 6000]).to_csv("shops.csv", index=False)
+    outcome = done(
+        *("forecast", "shops.csv", "horizon=10", "total=true", "output=out"),
+        *("dataset.series_col=shop", "repair=auto"),
+    )
+    (repaired,) = (line for line in outcome.out.splitlines() if line.startswith("Repaired"))
+    assert repaired.endswith("(and in 11 more, 13 in all)")
+    whole = pd.read_csv("out/totals.csv").iloc[-1]
+    figures = [f"{float(f'{whole[name]:.4g}'):,.0f}" for name in ("value", "lo80", "hi80")]
+    first, data = page_of("out")
+    assert (
+        "Expect {} as the total of sales of 60 series over the next 10 days, 80 % between {} and {};".format(*figures)
+        in first
+    )
+    before = wide.loc["2022-05-16":].iloc[:10].to_numpy().sum()
+    assert f"a year earlier {float(f'{before:.4g}'):,.0f}." in first
+    assert sorted({track["series"] for track in data["tracks"]}) == sorted(wide.columns)
+    assert "(and in 11 more, 13 in all)" in Path("out/report.html").read_text()
+
+
+def test_a_workbook_has_the_forecast_and_a_chart(folder: Path) -> None:
+    """Red if a cell differs from the table, or there is no chart."""
+    pytest.importorskip("xlsxwriter")
+    days = pd.date_range("2024-01-01", periods=90, name="day")
+    pd.DataFrame({"sales": np.random.default_rng(1).poisson(20, 90)}, index=days).to_csv("a.csv")
+    for form in ("csv", "xlsx"):
+        done("forecast", "a.csv", "horizon=7", f"format={form}", f"output={form}")
+    table = pd.read_csv("csv/forecasts/a.forecast.csv", parse_dates=["day"])
+    found = pd.read_excel("xlsx/forecasts/a.forecast.xlsx", engine="openpyxl")
+    pd.testing.assert_frame_equal(found, table, check_dtype=False, rtol=1e-5)
+    with ZipFile("xlsx/forecasts/a.forecast.xlsx") as parts:
+        assert "xl/charts/chart1.xml" in parts.namelist()
+
+
+def test_the_day_of_a_clock_change_is_repeated(folder: Path) -> None:
+    """Red if the command to repeat a forecast of a day of 23 hours asks for 24."""
+    hours = pd.date_range("2024-03-01", "2024-03-30 23:00", freq="h", tz="Europe/Berlin", name="time")
+    pd.DataFrame({"load": 20 + 5 * np.sin(np.arange(len(hours)) / 24 * 2 * np.pi)}, index=hours).to_csv("a.csv")
+    settings = ["horizon=1day", "dataset.timezone=Europe/Berlin"]
+    outcome = done("forecast", "a.csv", *settings, "output=a")
+    (repeat,) = (line for line in outcome.out.splitlines() if line.startswith("Repeat"))
+    done(*shlex.split(repeat)[2:], "output=b")
+    first, second = (Path(f"{name}/forecasts/a.forecast.csv").read_text() for name in "ab")
+    assert first == second
+    assert len(first.splitlines()) == 24

@@ -8,7 +8,7 @@ const START = "without the network";
 // plotly reads <b> and &amp; in its labels: names are text
 const plain = (name) => String(name).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const short = (name, most = 22) => (String(name).length > most ? String(name).slice(0, most - 1) + "…" : String(name));
-const digits = (value, n = 4) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(n))));
+const digits = (value, n = 4) => (value === null || value === undefined ? "–" : Number(value.toPrecision(n)).toLocaleString("en", { maximumFractionDigits: 20 }));
 const percent = (value) => (value === null ? "–" : (value >= 0 ? "+" : "−") + Math.abs(100 * value).toFixed(1) + " %");
 
 // equal steps come as the first time, the step in seconds and their number
@@ -164,7 +164,23 @@ function drawTrack() {
   const zoom = touch ? "the buttons zoom." : "drag to zoom, double-click to go back.";
   const score = track.mse === null ? "" : `Over all test forecasts of this column: scaled MSE ${digits(track.mse)}, skill ${percent(track.skill)} against the better baseline. `;
   $("track-note").textContent = `${score}A click in the legend shows or hides a line; ${zoom}`;
+  fillAhead(track, origin, times);
   if (visible.has("sources")) drawSources();
+}
+function fillAhead(track, origin, times) {
+  const columns = { time: times.map((time) => time.replace(/:00$/, "")), forecast: origin.lines[report.model] ?? Object.values(origin.lines)[0] };
+  for (const [name, [low, high]] of Object.entries(origin.bands)) Object.assign(columns, { [`${name} from`]: low, [`${name} to`]: high });
+  const names = Object.keys(columns);
+  document.querySelector("#ahead thead tr").replaceChildren(...names.map((name) => cell("th", name, name === "time" ? "text" : "")));
+  document.querySelector("#ahead tbody").replaceChildren(...times.map((_, step) => {
+    const line = document.createElement("tr");
+    line.append(...names.map((name) => (name === "time" ? cell("td", columns.time[step], "text") : cell("td", digits(columns[name][step], 6)))));
+    return line;
+  }));
+  const rows = [names, ...times.map((_, step) => names.map((name) => columns[name][step] ?? ""))];
+  URL.revokeObjectURL($("download").href);
+  $("download").href = URL.createObjectURL(new Blob([rows.map((row) => row.join(",")).join("\n") + "\n"], { type: "text/csv" }));
+  $("download").download = `${[track.series, track.column].filter(Boolean).join(" ").replace(/[^\w.-]+/g, "_")}.csv`;
 }
 function showOrigin(n, when) {
   const text = n > 1 ? `Forecast ${state.origin + 1} of ${n}, ${when}` : `Forecast ${when}`;
