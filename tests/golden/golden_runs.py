@@ -55,6 +55,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "score_hours": ("hours", "score season=24"),
     "score_panel": ("panel", "score season=7 dataset.series_col=store"),
     "linear_panel": ("panel", "train model=linear", AHEAD, ROLLING),
+    "linear_short": ("panel", "train model=linear dataset.short=pad seq_len=112", AHEAD),
     # with training
     "zero_trained": ("months", "train model=zero trainer.max_steps=3 trainer.batch_size=16 optim.lr=1e-5", AHEAD),
     "tiny_one_pass": ("hours", f"{TINY} scaler=minmax", AHEAD, "eval model.decoding=step"),
