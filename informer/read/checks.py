@@ -7,7 +7,7 @@ Repairs are made only on request, and reported with their count and first locati
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -17,12 +17,13 @@ import pandas as pd
 from jaxtyping import Bool, Float64, Int
 
 from informer.base.errors import InputError, Repair, ReportError, counted, listed
-from informer.config.data import DatasetConfig, Duplicates, Fill, Outliers
+from informer.config.data import DatasetConfig, Duplicates, Fill, Outliers, SplitKind
 from informer.config.overrides import to_display
 from informer.read.columns import numbers
 from informer.read.date_text import date_formats
 from informer.read.frequency import Frequency
 from informer.read.number_marks import are_smoother_as_thousands, mark_advice
+from informer.read.split import cut_rows
 from informer.read.table import Table, shown
 from informer.read.times import changing_zone, leaves_hours_out, parse_timestamps, zone_advice
 
@@ -718,18 +719,32 @@ def outlier_text(values: Float64[np.ndarray, " t"], far: Int[np.ndarray, " k"]) 
     return f"{values[far[0]]:.10g} is far from all others ({np.nanmin(others):.6g} to {np.nanmax(others):.6g})"
 
 
-def _outliers_of(rows: Rows, config: DatasetConfig) -> Iterator[tuple[int, Int[np.ndarray, " k"]]]:
-    """Positions of columns, and of their outliers."""
+def first_of_test(rows: Rows, config: DatasetConfig) -> int:
+    """The first row of the test part, which decides nothing about the rows before it; all rows without such a part."""
+    try:
+        step = config.frequency or "h"  # counted in months only
+        if config.split.kind is SplitKind.months and config.frequency is None:
+            step = Frequency.closest(rows.timestamps)[0].code
+        return cut_rows(rows.timestamps, Frequency.parse(step), config.split).test.start
+    except ValueError:  # reported where the rows are divided
+        return len(rows)
+
+
+def outliers_of(rows: Rows, config: DatasetConfig) -> Iterator[tuple[int, Int[np.ndarray, " k"]]]:
+    """Positions of columns, and of their outliers: before the test part among the rows there, later among all."""
+    first = first_of_test(rows, config)
     for position, column in enumerate(rows.columns):
         if column not in (*config.categorical, *config.static_covariates):
-            far = outliers(rows.values[:, position])
+            values = rows.values[:, position]
+            later = outliers(values)
+            far = np.append(outliers(values[:first]), later[later >= first])
             if len(far):
                 yield position, far
 
 
 def check_outliers(rows: Rows, config: DatasetConfig, report: Report) -> None:
     """Check for readings far from all others of their column, unless the user has said what to do about them."""
-    for position, far in _outliers_of(rows, config) if config.outliers is None else ():
+    for position, far in outliers_of(rows, config) if config.outliers is None else ():
         column = rows.columns[position]
         line = (
             f"{rows.at(int(far[0]), column)}: {outlier_text(rows.values[:, position], far)}"
@@ -742,7 +757,7 @@ def check_outliers(rows: Rows, config: DatasetConfig, report: Report) -> None:
 
 def _without_outliers(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
     values = rows.values.copy()
-    for position, far in _outliers_of(rows, config):
+    for position, far in outliers_of(rows, config):
         values[far, position] = np.nan
         report.repairs.append(
             f"{rows.at(int(far[0]), rows.columns[position])}: outliers=missing: "
@@ -831,18 +846,15 @@ def repair(rows: Rows, config: DatasetConfig, report: Report, *, is_numbered: bo
             rows = rows.take(rows.timestamps.argsort(kind="stable"))
         if config.duplicates is not None:
             rows = _merged(rows, config.duplicates, config, report)
+    step, new = None, np.zeros(len(rows), dtype=bool)
+    if config.fill is not None and rows.is_increasing:
+        with suppress(InputError):  # the checks report it
+            step = choose_step(rows, config.frequency, is_numbered=is_numbered)
+    if step is not None and config.fill is not None:
+        rows, new = _with_missing_rows(rows, step, config.fill, config.max_gap, report)
     if config.outliers is Outliers.missing:
         rows = _without_outliers(rows, config, report)
-    if config.fill is None:
-        return rows
-    try:
-        step = choose_step(rows, config.frequency, is_numbered=is_numbered) if rows.is_increasing else None
-    except InputError:  # the checks report it
-        step = None
-    new = np.zeros(len(rows), dtype=bool)
-    if step is not None:
-        rows, new = _with_missing_rows(rows, step, config.fill, config.max_gap, report)
-    return _filled(rows, new, config.fill, config, report)
+    return rows if config.fill is None else _filled(rows, new, config.fill, config, report)
 
 
 def joins_rows(times: pd.DatetimeIndex, config: DatasetConfig) -> bool:
@@ -971,7 +983,7 @@ def _filled(rows: Rows, new: Bool[np.ndarray, " t"], fill: Fill, config: Dataset
     frame, codes = pd.DataFrame(rows.values), rows.positions(config.categorical)
     filled = {
         Fill.ffill: frame.ffill,
-        Fill.linear: lambda: frame.interpolate(limit_area="inside"),
+        Fill.linear: lambda: _interpolated(frame, first_of_test(rows, config)),
         Fill.zero: lambda: frame.fillna(0.0),
         Fill.mask: frame.copy,
     }[fill]()
@@ -991,6 +1003,14 @@ def _filled(rows: Rows, new: Bool[np.ndarray, " t"], fill: Fill, config: Dataset
             f"{rows.columns[int(said[row].argmax())]!r}"
         )
     return replace(rows, values=values)
+
+
+def _interpolated(frame: pd.DataFrame, first: int) -> pd.DataFrame:
+    """Gaps between values filled linearly; before row `first` without the values from there on."""
+    filled = frame.interpolate(limit_area="inside")
+    before = frame.iloc[:first].interpolate(limit_area="inside").ffill()
+    filled.iloc[:first] = before.where(filled.iloc[:first].notna())
+    return filled
 
 
 def _in_long_run(empty: Bool[np.ndarray, "t c"], max_gap: int | None) -> Bool[np.ndarray, "t c"]:

@@ -426,7 +426,7 @@ class Reading:
         is_sound = checks.in_range(self.low[k], self.high[k]).all()
         if not are_alike or not is_sound or self.config.duplicates is Duplicates.sum:
             return None
-        if self.config.outliers is Outliers.missing and any(len(checks.outliers(x)) for x in rows.values.T):
+        if self.config.outliers is Outliers.missing and any(checks.outliers_of(rows, self.config)):
             return None
         if times.equals(like.timestamps):  # as most series
             return like.timestamps
