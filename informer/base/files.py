@@ -21,7 +21,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from informer.base.errors import InputError
+from informer.base.errors import InputError, reason_of
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ def reading(path: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise missing_file(path) from error
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error})") from error
+        raise InputError(f"{path}: cannot be read ({reason_of(error)})") from error
 
 
 def file_stems(names: Iterable[str]) -> dict[str, str]:

@@ -730,9 +730,8 @@ def first_of_test(rows: Rows, config: DatasetConfig) -> int:
         return len(rows)
 
 
-def outliers_of(rows: Rows, config: DatasetConfig) -> Iterator[tuple[int, Int[np.ndarray, " k"]]]:
-    """Positions of columns, and of their outliers: before the test part among the rows there, later among all."""
-    first = first_of_test(rows, config)
+def outliers_of(rows: Rows, config: DatasetConfig, first: int = 0) -> Iterator[tuple[int, Int[np.ndarray, " k"]]]:
+    """Positions of columns, and of their outliers: before row `first` among the rows there, later among all."""
     for position, column in enumerate(rows.columns):
         if column not in (*config.categorical, *config.static_covariates):
             values = rows.values[:, position]
@@ -757,7 +756,7 @@ def check_outliers(rows: Rows, config: DatasetConfig, report: Report) -> None:
 
 def _without_outliers(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
     values = rows.values.copy()
-    for position, far in outliers_of(rows, config):
+    for position, far in outliers_of(rows, config, first_of_test(rows, config)):
         values[far, position] = np.nan
         report.repairs.append(
             f"{rows.at(int(far[0]), rows.columns[position])}: outliers=missing: "

@@ -426,8 +426,10 @@ class Reading:
         is_sound = checks.in_range(self.low[k], self.high[k]).all()
         if not are_alike or not is_sound or self.config.duplicates is Duplicates.sum:
             return None
-        if self.config.outliers is Outliers.missing and any(checks.outliers_of(rows, self.config)):
-            return None
+        if self.config.outliers is Outliers.missing:
+            first = checks.first_of_test(rows, self.config)
+            if any(checks.outliers_of(rows, self.config, first)):
+                return None
         if times.equals(like.timestamps):  # as most series
             return like.timestamps
         is_rising = times.dtype == like.timestamps.dtype and not times.hasnans and rows.is_increasing

@@ -24,7 +24,7 @@ from jaxtyping import Int
 from pandas.api.types import is_numeric_dtype, is_string_dtype
 from pandas.errors import EmptyDataError, ParserError
 
-from informer.base.errors import MOST_SHOWN, InputError, counted, listed
+from informer.base.errors import MOST_SHOWN, InputError, counted, listed, reason_of
 from informer.base.files import reading
 from informer.config.data import LONGEST_CELL, DatasetConfig
 from informer.read.cells import EMPTY_MARKS, EMPTY_WORDS, check_lengths
@@ -415,12 +415,14 @@ def _texts(rows: pd.DataFrame, words: Sequence[str] = ()) -> list[list[str]]:
 
 def _distinct(names: Sequence[str]) -> list[str]:
     """Names as pandas makes them: those without text are numbered, and those that occur again."""
-    seen: Counter[str] = Counter()
-    distinct: list[str] = []
+    taken, used, seen = set(names), dict[str, None](), Counter[str]()
     for place, name in enumerate(names):
-        distinct.append((f"{name}.{seen[name]}" if seen[name] else name) if name else f"Unnamed: {place}")
-        seen[name] += 1
-    return distinct
+        new = first = name or f"Unnamed: {place}"
+        while new in used or (new != name and new in taken):
+            seen[first] += 1
+            new = f"{first}.{seen[first]}"
+        used[new] = None
+    return [*used]
 
 
 def _repeated(names: Sequence[str]) -> tuple[str, ...]:
@@ -440,8 +442,11 @@ def _typed_table(path: Path, file: Bounded, start: bytes, config: DatasetConfig)
             check_size(path, size, config)
             check_ratio(path, size, path.stat().st_size, config)
             return table_of_frame(pd.read_parquet(file, engine="pyarrow"), path.name)
-        except pyarrow.ArrowException as error:
-            raise InputError(f"{path}: cannot be read as parquet ({' '.join(str(error).split())})") from error
+        except InputError:
+            raise
+        except (pyarrow.ArrowException, ValueError, LookupError, TypeError, AttributeError) as error:
+            # what pandas has noted in a damaged file is any text
+            raise InputError(f"{path}: cannot be read as parquet ({reason_of(error)})") from error
     if start == OLD_BOOK or (start == ZIP and is_workbook(file)):
         content, skipped, to_1970 = sheet_text(path, file, config)
         above = None if config.skip_rows is None else max(config.skip_rows - skipped, 0)

@@ -116,10 +116,11 @@ def numbered_periods(cells: pd.Series) -> str | None:
     if not is_numeric_dtype(cells) or len(cells) < 2:
         return None
     numbers = cells.dropna().to_numpy(np.float64)
-    numbers, mark = (numbers, "") if is_integer_dtype(cells) else (100 * numbers, ".")
+    size, mark = (100, "") if is_integer_dtype(cells) else (1, ".")
     # 240131 is a day in 2024 rather than a week of 2401
-    if not len(numbers) or numbers.min() < 100 * YEARS.start or numbers.max() >= 100 * USUAL_YEARS.stop:
+    if not len(numbers) or numbers.min() < size * YEARS.start or numbers.max() >= size * USUAL_YEARS.stop:
         return None
+    numbers = numbers * (100 // size)
     whole = np.unique(np.rint(numbers))
     years, parts = whole // 100, whole % 100
     if len(whole) < 3 or parts.min() < 1 or np.abs(numbers - np.rint(numbers)).max() > 1e-6:
@@ -144,7 +145,8 @@ def digits_format(cells: pd.Series) -> str | None:
     """The format of whole numbers that are all dates with the year first, such as 20240131, or 2024013123 and more
     digits with times of day (ISO 8601, basic format); None for other numbers."""
     known = cells.dropna() if is_numeric_dtype(cells) else cells[:0]
-    n_clock = next((n for n in range(4) if len(known) and 10**7 <= known.min() // 100**n < 10**8), None)
+    least = known.min() if len(known) else 0
+    n_clock = next((n for n in range(4) if 10**7 <= least / 100**n < 10**8), None)
     if n_clock is None or not are_whole(cells) or known.max() >= YEARS.stop * 10_000 * 100**n_clock:
         return None
     numbers, time_format = known.astype("int64"), "%Y%m%d" + "%H%M%S"[: 2 * n_clock]
