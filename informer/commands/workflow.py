@@ -54,8 +54,9 @@ from informer.inference.totals import LEVELS, Totals, totals
 from informer.inference.writing import LONG_FILE, Writer, to_long
 from informer.inference.zero import ZeroModel, rows_known
 from informer.networks.ops.zero_inputs import HISTORY
+from informer.read.columns import are_labels
 from informer.read.frequency import adjective, lasting
-from informer.read.series import Series
+from informer.read.series import Series, column_values
 from informer.read.table import name_of, without
 from informer.report.forecasts import add_totals, expectation, untrained_content, written_forecasts
 from informer.report.page import to_html
@@ -373,6 +374,11 @@ def _forecast_untrained(
     """Forecast with the pretrained network and effects of columns known ahead, score it at earlier origins of the
     series, write the page, and print the summary. Arguments as in `_forecast_trained`."""
     columns, dataset = targets_of(subject.panel[0], settings), subject.dataset
+    labels = [name for name in columns if are_labels(name, column_values(subject.panel[0], [name])[:, 0])]
+    said = ""
+    if settings.target is None and 0 < len(labels) < len(columns):
+        columns = [name for name in columns if name not in labels]
+        said = f"{listed(labels, 4)}: which, when or where, so not forecast; target=COLUMN forecasts one"
     panel = [replace(series, series_col=dataset.series_col) for series in subject.panel]
     open_series, closed = without_ended(panel, dataset.ended) if subject.n_files == 1 else (panel, "")
     known, far = None, list[str]()
@@ -412,7 +418,10 @@ def _forecast_untrained(
         quality = {"Quality": quality_line(evaluation), **column_line(evaluation), "Intervals": coverage}
     if known is not None:
         quality["Columns"] = model.gain
-    notes, repeat = [*left_out(subject, columns), closed, *far], repeat_command(subject, settings, horizon, dataset)
+    notes, repeat = (
+        [*left_out(subject, columns), said, closed, *far],
+        repeat_command(subject, settings, horizon, dataset),
+    )
     content = untrained_content(
         *(open_series, forecasts, quality["Quality"]),
         title=subject.name,

@@ -786,12 +786,16 @@ def check_far(rows: Rows, config: DatasetConfig, report: Report) -> None:
     position = rows.columns.index(column)
     cells, others = are_far[:, position], rows.values[~are_far[:, position], position]
     keep = "" if config.fill is not None else " dataset.fill=mask"
-    report.warnings.append(
+    line = (
         f"{rows.at(int(cells.argmax()), column)}: {' and '.join(numbers)} in {cells.sum()} of {len(cells)} cells, far "
         f"from the others ({np.nanmin(others):g} to {np.nanmax(others):g})"
         f"{count_note(len(columns), 'such columns')}; if it means a missing value, set dataset.missing_values="
         f"{to_display(report.far)}{keep}, if it is right, dataset.outliers=keep"
     )
+    if not are_far[-1].any():
+        report.warnings.append(line)
+    else:  # which a forecast would continue
+        report.outliers.append(InputError(line, code="outlier", **rows.place(int(cells.argmax()), column)))
 
 
 def far_numbers(values: Float64[np.ndarray, " t"]) -> list[str]:

@@ -283,7 +283,11 @@ def value_columns(table: Table, time_col: str, config: DatasetConfig) -> tuple[s
     selected = without(number_columns(table, candidates), dates)
     unnamed = [column for column in selected if column == "" or column.startswith("Unnamed: ")]
     # spreadsheets leave empty columns, and pandas writes row numbers
-    useless = [column for column in unnamed if not table.frame[column].notna().any()]
+    may_be_empty = unnamed if config.target is None else without(selected, [config.target])
+    first = table.frame.iloc[0] if may_be_empty and len(table.frame) else pd.Series()
+    useless = [x for x in may_be_empty if x in first and pd.isna(first[x]) and not table.frame[x].notna().any()]
+    if named := without(useless, unnamed):
+        log.info("%s: columns without any value are not used: %s", table.name, listed(named))
     if unnamed and unnamed[0] == table.columns[0] and time_columns.counts_rows(table.frame[unnamed[0]]):
         useless.append(unnamed[0])
     selected = without(selected, useless)
@@ -299,6 +303,26 @@ def value_columns(table: Table, time_col: str, config: DatasetConfig) -> tuple[s
         check_no_times(table, passed_over)
         log.info(_unused(table, passed_over, None if config.series_col else separating_column(table, time_col)))
     return tuple(selected)
+
+
+_LABELS = {
+    re.compile(r"(?:.*[ _])?(?:id|code|zip|plz|postcode|fips|year|epoch|unix(?:[ _]?time)?)"): (True, np.inf),
+    re.compile(r"(?:.*[ _])?lat(?:itude)?"): (False, 90.0),
+    re.compile(r"(?:.*[ _])?(?:lon|lng|long|longitude)"): (False, 180.0),
+}
+"""Names of columns that say which, when or where, and whether their numbers are whole; largest of these."""
+
+
+def are_labels(name: str, values: Float64[np.ndarray, " t"]) -> bool:
+    """Whether a column says by its name and numbers which, when or where, and is not an amount: an id, a code, a year,
+    an epoch or a coordinate."""
+    known = values[np.isfinite(values)]
+    return any(
+        pattern.fullmatch(name.strip().lower())
+        and np.abs(known).max(initial=0.0) <= most
+        and (not is_whole or bool((known % 1 == 0).all()))
+        for pattern, (is_whole, most) in _LABELS.items()
+    )
 
 
 def counting_column(table: Table, excluded: Collection[str]) -> str | None:
