@@ -19,7 +19,6 @@ NOW = pd.Timestamp("2024-03-01")
 SKIPPED = {
     r"^make |^\. \.venv|^pip install": "installs; see tests/test_packaging.py",
     r"^python scripts/": "a program of this repository, for minutes to days; see tests/test_scripts.py",
-    r"runs/panels/": "reads what scripts/make_panels.py writes, for a minute; see tests/workflow/test_effects.py",
     r"^docker |^tensorboard ": "needs a program that is not part of the package",
     r"s3://|gs://|https://host": "needs a store; see tests/test_remote.py, which has one in memory",
     r"^cd |^status=|^\[ ": "words of a shell",
