@@ -65,9 +65,11 @@ def test_every_command_answers_in_json(folder: Path, monkeypatch: pytest.MonkeyP
     (untrained,) = asked("forecast", FILE, "model=zero", "horizon=6", "output=zero")[1]["forecasts"]
     assert len(pd.read_csv(untrained["forecast"])) == untrained["horizon"] == 6
     assert 0 <= untrained["scores"]["intervals"]["80"]["coverage"] <= 100
+    board = asked("leaderboard", FILE, "horizon=6", "models=[theta,naive]")[1]
+    assert {row["model"] for row in board["models"]} == {"theta", "naive"}
     done = {
-        "inspect", "train", "eval", "predict", "explain", "score", "compare", "report", "export", "watch",
-        "forecast",
+        "inspect", "leaderboard", "train", "eval", "predict", "explain", "score", "compare", "report", "export",
+        "watch", "forecast",
     }  # fmt: skip
     assert {*COMMANDS} - done == {"serve", "mcp"}
 

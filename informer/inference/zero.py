@@ -37,6 +37,8 @@ LEAST_HISTORY = 8
 """Rows before an origin that is scored."""
 LEAST_SHARE = 0.6
 """Share of the rows before all such origins, which effects are fitted to."""
+AGED = 1.25
+"""Origins with up to so many times the rows before them share the seasons that are found before the first."""
 MEAN_OF = 4
 """Seasons of the mean that is a baseline."""
 CHECKED, CHANCE = 80, 2.0
@@ -156,7 +158,8 @@ class ZeroModel:
             penalties = [] if before is None else [each.penalty for each in before.by_column]
             self._effects = PanelEffects(panel, columns, self.known, penalties=penalties)
         origins = [(place, len(series)) for place, series in enumerate(panel)]
-        paths = joined(found[self.kind] for found, _ in self._from(panel, origins, most, levels, [self.kind], ahead))
+        chunks = self._from(panel, origins, self.seasons, most, levels, [self.kind], ahead)
+        paths = joined(found[self.kind] for found, _ in chunks)
         paths = paths.until(np.repeat(lengths, n))
         paths.check_finite()
         if not explained:
@@ -172,6 +175,7 @@ class ZeroModel:
         self,
         panel: Sequence[Series],
         origins: Sequence[tuple[int, int]],
+        seasons: tuple[int, int],
         horizon: int,
         levels: Sequence[int],
         kinds: Sequence[str],
@@ -191,11 +195,11 @@ class ZeroModel:
             for place, end in some:
                 values = by_series[place][:end]
                 histories += list(np.where(np.isfinite(values[-COUNTED:]).any(axis=0), values, 0.0).T)
-            past, left = Histories.of(histories, self.seasons, rows), None
+            past, left = Histories.of(histories, seasons, rows), None
             if self._effects is not None:
                 known = dict(enumerate(ahead))
-                left = self._effects.remainders(panel, some, known, horizon, self.seasons, rows)
-            scale = seasonal_scale([np.where(past.observed, past.values, np.nan).T], self.seasons[0])
+                left = self._effects.remainders(panel, some, known, horizon, seasons, rows)
+            scale = seasonal_scale([np.where(past.observed, past.values, np.nan).T], seasons[0])
             names, last = [panel[s].name for s, _ in some], np.array([times[s][end - 1] for s, end in some])
             paths = Forecasts(
                 keys=keys_of(names, self.columns, last),
@@ -221,8 +225,8 @@ class ZeroModel:
         kinds: Sequence[str] = (),
         of_constants: bool = False,
     ) -> dict[str, Forecasts]:
-        """Forecasts from some origins by kind, and those of two baselines. Scaled errors are relative to the mean
-        change over a season before the origin.
+        """Forecasts from some origins by kind, and those of two baselines. Seasons are those of the rows before the
+        origin (see AGED). Scaled errors are relative to the mean change over a season before it.
 
         Args:
             origins: series, and rows before it; a column without a value in the COUNTED rows before it is zero.
@@ -236,14 +240,24 @@ class ZeroModel:
         before = [min((end for s, end in origins if s == place), default=len(each)) for place, each in enumerate(panel)]
         self._effects = None if self.known is None else PanelEffects(panel, self.columns, self.known, rows=before)
         last, mean = ("seasonal naive", "seasonal mean") if self.seasons[0] > 1 else ("naive", "mean")
-        parts = defaultdict[str, list[Forecasts]](list)
-        for found, past in self._from(panel, origins, horizon, levels, kinds or [self.kind], of_constants=of_constants):
-            plain = replace(next(iter(found.values())), bands={})
-            found |= {last: replace(plain, mean=past.repeated(horizon, 1))}
-            found |= {mean: replace(plain, mean=past.repeated(horizon, MEAN_OF))}
-            for name, paths in found.items():
-                parts[name].append(paths)
-        return {name: joined(each) for name, each in parts.items()}
+        parts, by_age, n = defaultdict[str, list[Forecasts]](list), defaultdict[int, list[int]](list), len(self.columns)
+        for number, (_, end) in enumerate(origins):
+            by_age[int(np.log(end) / np.log(AGED))].append(number)
+        for numbers in by_age.values():
+            some, first = [origins[number] for number in numbers], dict[int, int]()
+            for place, end in some:
+                first[place] = min(end, first.get(place, end))
+            seasons = network_seasons([panel[place].part(slice(end)) for place, end in first.items()], self.columns)
+            kept = kinds or [self.kind]
+            for found, past in self._from(panel, some, seasons, horizon, levels, kept, of_constants=of_constants):
+                plain = replace(next(iter(found.values())), bands={})
+                found |= {last: replace(plain, mean=past.repeated(horizon, 1))}
+                found |= {mean: replace(plain, mean=past.repeated(horizon, MEAN_OF))}
+                for name, paths in found.items():
+                    parts[name].append(paths)
+        order = np.argsort(np.concatenate([*by_age.values()]))
+        rows = (order[:, None] * n + np.arange(n)).ravel()
+        return {name: joined(each).part(rows) for name, each in parts.items()}
 
     def rolling(
         self,
@@ -264,8 +278,7 @@ class ZeroModel:
             InputError: a series has too few rows.
         """
         steps, tables, origins = self.steps(horizon), list[pd.DataFrame](), list[tuple[int, int]]()
-        if self.known is not None:
-            self.evaluate(steps)
+        before = list[Series]()
         for place, series in enumerate(self.panel):
             first = self._least(series, steps) if start is None else row_of(start, series, "start")
             ends = range(max(first, 1), len(series) - steps + 1, stride or steps)
@@ -275,6 +288,9 @@ class ZeroModel:
                     f"found {len(series)}"
                 )
             origins += [(place, end) for end in ends]
+            before.append(series.part(slice(ends[0])))
+        if self.known is not None:
+            self.evaluate(steps, panel=before)
         paths = self.backtest(origins, horizon=steps, levels=levels)[self.kind]
         owners = np.repeat([place for place, _ in origins], len(self.columns))
         for place, series in enumerate(self.panel):

@@ -4,6 +4,7 @@ They are known by the package `holidays`: XNYS is the New York Stock Exchange, D
 """
 
 import importlib.util
+import warnings
 from collections.abc import Sequence
 from datetime import date
 from functools import lru_cache
@@ -29,12 +30,16 @@ CHANCE = 0.01
 
 @lru_cache(maxsize=1 << 16)
 def _days_of_year(calendar: str, year: int) -> frozenset[date]:
+    """The days of a calendar; none of a year for which the package warns that it does not know them."""
     import holidays  # an optional dependency, slow to import
 
-    if len(calendar) == len("XNYS"):
-        return frozenset(holidays.financial_holidays(calendar, years=year))
     country, _, part = calendar.partition("-")
-    return frozenset(holidays.country_holidays(country, subdiv=part or None, years=year))
+    with warnings.catch_warnings(record=True) as warned:
+        if len(calendar) == len("XNYS"):
+            days = holidays.financial_holidays(calendar, years=year)
+        else:
+            days = holidays.country_holidays(country, subdiv=part or None, years=year)
+    return frozenset(() if warned else days)
 
 
 def are_closed(times: pd.DatetimeIndex, calendar: str) -> Bool[np.ndarray, " t"]:

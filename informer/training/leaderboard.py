@@ -32,7 +32,7 @@ from informer.inference.zero import LEAST_HISTORY, MOST_WINDOWS, ZeroModel
 from informer.members.baselines import naive_quantiles_after
 from informer.members.peers import PEERS, peer
 from informer.members.theta import theta
-from informer.members.zero import Histories
+from informer.members.zero import Histories, network_seasons
 from informer.read.series import Series, column_values
 from informer.read.split import lookback, split_for
 from informer.scoring.backtest import DECILES, backtest
@@ -185,8 +185,9 @@ def _task(subject: ZeroModel, horizon: int, device: str) -> tuple[_Task, list[st
     if len(chosen) < len(long):
         notes.append(f"tested: {len(chosen)} of {len(long)} series, evenly spaced")
     own = ZeroModel(chosen, subject.columns, device=device, known=subject.known, categories=subject.categories)
-    own.seasons = subject.seasons
-    return _Task(subject=own, horizon=horizon, n_tests=n_tests, device=device), notes
+    task = _Task(subject=own, horizon=horizon, n_tests=n_tests, device=device)
+    own.seasons = network_seasons(task.before, own.columns)
+    return task, notes
 
 
 def _zero_and_naive(task: _Task) -> tuple[Forecasts, Forecasts]:

@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 from stores import series_from_frame
 
 from informer import InputError
-from informer.config.data import DatasetConfig, Fill
+from informer.config.data import DatasetConfig, Fill, SplitConfig, SplitKind
 
 Drawn = tuple[pd.DataFrame, str]
+
+
+NO_TEST = SplitConfig(kind=SplitKind.rows, train=10_000, val=1, test=1)
+"""No row is of the test part, before which gaps are filled without the rows after them."""
 
 
 def filled(frame: pd.DataFrame, fill: Fill) -> pd.DataFrame:
@@ -55,7 +59,7 @@ def test_missing_rows_are_counted_and_put_in(drawn: Drawn, data: st.DataObject, 
     assert f": {rows}{f' in {gaps} gaps' if gaps > 1 else ''}; " in str(error.value)
     assert len(str(error.value).splitlines()) == 1
 
-    series = series_from_frame(held, DatasetConfig(fill=fill), "held")
+    series = series_from_frame(held, DatasetConfig(fill=fill, split=NO_TEST), "held")
     expected = filled(held.set_index("date").reindex(frame["date"]), fill)
     assert list(series.timestamps) == list(expected.index)
     np.testing.assert_allclose(series.values, expected.to_numpy(), rtol=1e-13)
@@ -89,7 +93,7 @@ def test_empty_cells_are_counted_and_filled(drawn: Drawn, data: st.DataObject, f
     marks = ["".join(" x"[cell] for cell in held[column].isna()) for column in columns]
     longest = max(len(run) for column in marks for run in column.split(" "))
     for max_gap in (longest, None):
-        config = DatasetConfig(fill=fill, max_gap=max_gap)
+        config = DatasetConfig(fill=fill, max_gap=max_gap, split=NO_TEST)
         series = series_from_frame(held, config, "held")
         np.testing.assert_allclose(series.values, filled(held[columns], fill).to_numpy(), rtol=1e-13)
     if longest > 1:

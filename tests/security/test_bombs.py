@@ -132,6 +132,45 @@ def test_what_a_file_unpacks_to_is_bounded_by_its_size(name: str, folder: Path) 
     assert "raise dataset.max_ratio" in outcome.err
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_limits_of_columns_and_cells_are_exact(end: str, folder: Path) -> None:
+    """Red if a line with one column more is read, or a table at its limit is refused."""
+    lines = ["date,a,b,c,d", *(f"2024-01-{day:02},1,2,3,{day}" for day in range(1, 29))]
+
+    def said(*settings: str, place: int = -1) -> str:
+        longer = [line + "," * (number == place) for number, line in enumerate(lines)]
+        (folder / "a.csv").write_bytes(end.join([*longer, ""]).encode())
+        outcome = call("inspect", "a.csv", *settings)
+        return outcome.out + outcome.err
+
+    assert "more than" not in said("dataset.max_columns=5", "dataset.max_cells=140")
+    assert "more than 139 cells" in said("dataset.max_cells=139")
+    for place in (0, 14, 28):
+        assert "more than 5 columns" in said("dataset.max_columns=5", place=place)
+
+
+def test_entities_of_a_workbook_do_not_unfold(folder: Path) -> None:
+    """Red if a sheet of 1 KB becomes ten gigabytes of text."""
+    path = folder / "a.xlsx"
+    pd.DataFrame({"date": ["2024-01-01"], "a": [1]}).to_excel(path, index=False)
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    levels = "".join(f'<!ENTITY e{k} "{f"&e{k - 1};" * 10}">' for k in range(1, 12))
+    cell = '<c r="A1" t="inlineStr"><is><t>&e11;</t></is></c>'
+    space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    parts["xl/worksheets/sheet1.xml"] = (
+        f'<!DOCTYPE d [<!ENTITY e0 "aaaaaaaaaa">{levels}]><worksheet xmlns="{space}"><sheetData>'
+        f'<row r="1">{cell}</row></sheetData></worksheet>'
+    ).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    outcome = call("inspect", "a.xlsx")
+    assert outcome.status != 0
+    assert "a.xlsx" in outcome.out + outcome.err
+    assert "aaaaaaaaaa" not in outcome.out + outcome.err
+
+
 def test_a_job_goes_on_with_the_other_files(folder: Path, trained: Trained) -> None:
     (folder / "in").mkdir()
     for name in ("commas.csv.gz", "wide.csv", "wide.parquet", "far.xlsx"):

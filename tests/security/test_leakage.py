@@ -70,3 +70,18 @@ def test_other_rows_of_the_test_part(name: str) -> None:
         for rows in (frame, other_end(frame))
     ]
     pd.testing.assert_frame_equal(*found, check_exact=True)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_later_rows_decide_nothing_about_earlier_forecasts_without_training(known: bool) -> None:
+    """Red if the seasons of a forecast from earlier rows are those of all rows."""
+    frame = series("D")[["date", "y", "price"]] if known else series("D")[["date", "y"]]
+    forecaster = Forecaster(future_covariates=["price"] if known else [])
+    tables = [
+        forecaster.backtest(rows, horizon=10, start="2023-10-01")
+        for rows in (frame, other_end(frame) if known else other_end(frame.assign(price=0.0))[["date", "y"]])
+    ]
+    border = frame["date"].iloc[ROWS - TEST]
+    before = [table[table.groupby("origin")["date"].transform("max") < border] for table in tables]
+    assert len(before[0]) > 0
+    pd.testing.assert_frame_equal(*before, check_exact=True)
