@@ -293,4 +293,5 @@ def unknown(key: str, keys: Sequence[str]) -> str:
     if not close:
         alike = [name for ending in get_close_matches(last, by_last, n=2, cutoff=0.7) for name in by_last[ending]]
         close = [*by_last.get(last, []), *get_close_matches(key, [*groups, *keys], n=3), *alike][:4] or groups
+    close = [name for name in keys if name.startswith(f"{key}.")][:3] or close
     return f"unknown key {key!r}: expected one such as {', '.join(dict.fromkeys(close))} (list them with --cfg job)"
