@@ -170,10 +170,10 @@ def groups() -> list[str]:
 
 
 WIDTH, INDENT = 120, 36
+"""Columns of the help, and of its keys."""
 MOST_SET = ("target", "seq_len", "pred_len", "seed", "device", "run_dir", "trainer.max_epochs", "trainer.batch_size",
             "trainer.patience", "optim.lr")  # fmt: skip
 """Keys of `informer train` that its help has first."""
-"""Columns of the help, and of its keys."""
 
 
 def help_of(schema: type[Checked], *, with_groups: bool = False) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from entry_points import ROOT, SMALL, assert_same_weights, call, done, killed, refusal
+from hydra.core.config_store import ConfigStore
 from toy_family import ATTENTION, ENTRY_POINTS, MODULE, YAML
 
 from informer import Forecaster, InputError, checkpoint
@@ -25,7 +26,9 @@ SAMPLE = f"input={ROOT / 'data/sample.csv'}"
 
 
 def forget() -> None:
-    """As in a new process: the modules of the folder are not imported."""
+    """As in a new process: the modules of the folder are not imported, and Hydra does not know their options."""
+    for group, name in (("attn", "mean"), ("model", "packed")):
+        ConfigStore.instance().repo.get(group, {}).pop(f"{name}.yaml", None)
     families.pop("toy", None)
     base.networks.pop("toy", None)
     for module in ("toys", "means"):
