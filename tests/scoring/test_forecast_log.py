@@ -51,7 +51,7 @@ def log(folder: Path) -> Path:
 
 def test_yesterdays_forecasts_are_scored(log: Path) -> None:
     """Red if a row of a forecast is lost or scored twice, or the hour of a clock change has the value of another."""
-    table = pd.read_csv(log, dtype={"series": str})
+    table = pd.read_csv(log, dtype={"series": str, "model": str})
     assert set(table["model"]) == {checkpoint.load(Path("run")).sha256[:12]}
     assert set(table["series"]) == set("abcde")
     values = table[table["name"] == "value"]
