@@ -377,3 +377,13 @@ def test_names_of_series_rather_than_their_numbers(folder: Path) -> None:
     """Red when a number that differs between series, and comes first, is taken for their name."""
     pd.concat([table(300, size=k + 1.5, id=f"s{k}") for k in range(3)]).to_csv("long.csv", index=False)
     assert "separated by column 'id'" in call("inspect", "long.csv").out
+
+
+def test_years_that_a_calendar_of_holidays_does_not_know(folder: Path) -> None:
+    """Red if its package's warning is printed, or, where warnings are errors, ends the command."""
+    table(42, freq="D").assign(date=pd.date_range("2000-01-01", periods=42)).drop(index=range(1, 6)).to_csv(
+        "a.csv", index=False
+    )
+    outcome = call("inspect", "a.csv")
+    assert "5 rows are missing" in outcome.out
+    assert "only from 2001" not in outcome.out + outcome.err

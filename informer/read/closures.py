@@ -35,6 +35,7 @@ def _days_of_year(calendar: str, year: int) -> frozenset[date]:
 
     country, _, part = calendar.partition("-")
     with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")  # not an error, and not once only, whatever the program has set
         if len(calendar) == len("XNYS"):
             days = holidays.financial_holidays(calendar, years=year)
         else:
