@@ -15,15 +15,11 @@ TABLE = pd.read_csv(ROOT / "data" / "sample.csv", parse_dates=["date"])[["date",
 
 
 @pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning")  # of mlflow's own types, at its import
-@pytest.mark.parametrize("model", ["linear"])
-def test_what_is_loaded_forecasts_as_what_was_logged(
-    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_loaded_forecasts_as_what_was_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if the file, its place or a parameter of the function is lost on the way."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "store").as_uri())
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    sizes = {} if model == "zero" else {"seq_len": 48, "pred_len": 12}
-    forecaster = Forecaster(model, **sizes).fit(TABLE)
+    forecaster = Forecaster("linear", seq_len=48, pred_len=12).fit(TABLE)
     expected = forecaster.predict(TABLE, horizon=12)
     with mlflow.start_run():
         logged = models.log_model(forecaster, "demand")

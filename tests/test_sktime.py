@@ -62,4 +62,4 @@ def test_sktime_evaluates_it() -> None:
         linear.clone(), ExpandingWindowSplitter(fh=STEPS, initial_window=54, step_length=6), sales, error_score="raise"
     )
     assert len(scores) == 2
-    assert np.isfinite(scores["test_MeanAbsolutePercentageError"]).all()
+    assert (scores["test_MeanAbsolutePercentageError"] < 0.5).all()  # that of zeros is 1

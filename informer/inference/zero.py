@@ -9,6 +9,7 @@ mean of the last four). Where columns are known ahead, the same forecasts choose
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -81,7 +82,6 @@ class ZeroModel:
     ) -> None:
         self.member, self.panel, self.columns, self.known = pretrained(device), panel, columns, known
         self.futures, self.categories = futures, categories or {}
-        self.seasons = network_seasons(panel, columns)
         self.kind = NETWORK if known is None else BOTH
         """How the columns are used; `evaluate` chooses."""
         self.gain = "" if known is None else "the series are too short to say by how much they lower the error"
@@ -93,6 +93,11 @@ class ZeroModel:
         self.checked: Forecasts | None = None
         """The forecasts from earlier rows that `evaluate` has made, with intervals of LEVELS too; None: none."""
         self._effects: PanelEffects | None = None
+
+    @cached_property
+    def seasons(self) -> tuple[int, int]:
+        """See `network_seasons`."""
+        return network_seasons(self.panel, self.columns)
 
     @property
     def name(self) -> str:

@@ -162,8 +162,7 @@ def leaderboard(
             paths = replace(naive, mean=trained.mean, levels=trained.levels)
         seconds[name] = seconds.get(name, 0.0) + time.process_time() - began
         if paths.levels:
-            low, high = (paths.levels[level] for level in ENDS)
-            cells = inside_cells(replace(paths, levels=dict(zip(ENDS, (low, high), strict=True))))
+            cells = inside_cells(replace(paths, levels={level: paths.levels[level] for level in ENDS}))
         else:  # a point forecast is all of its quantiles
             notes.append(f"{name} has no intervals here: its quantile loss takes its forecast at every level")
             paths, cells = replace(paths, levels=dict.fromkeys(DECILES, paths.mean)), {}

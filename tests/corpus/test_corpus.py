@@ -326,19 +326,21 @@ def written(found: Plain) -> str:
 
 def record(names: list[str], temporary: Path) -> None:
     """Write what is read from these cases where it differs from what they expect, or where they expect nothing yet."""
-    told = {name: each for name, each in messages().items() if name in CASES}
+    recorded = {name: each for name, each in messages().items() if name in CASES}
     for name in names or CASES:
         folder = Path(__file__).parent / name
         settings, path = settings_of(folder), folder / "expected.json"
         if "fault" in settings:
             continue
         found, said = outcome(folder, temporary)
-        told = {key: each for key, each in told.items() if key != name} | ({name: said} if said else {})
+        recorded = {key: each for key, each in recorded.items() if key != name} | ({name: said} if said else {})
         if path.is_file() and not differences(found, json.loads(path.read_text(encoding="utf-8")), settings):
             continue
         path.write_text(written(found), encoding="utf-8")
         print(name, briefly(found))
-    MESSAGES.write_text(json.dumps(dict(sorted(told.items())), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    MESSAGES.write_text(
+        json.dumps(dict(sorted(recorded.items())), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def test_other_rows_of_the_test_part(name: str) -> None:
 
 @pytest.mark.parametrize("known", [False, True])
 def test_later_rows_decide_nothing_about_earlier_forecasts_without_training(known: bool) -> None:
-    """Red if the seasons of a forecast from earlier rows are those of all rows."""
+    """Red if the seasons of a forecast from earlier rows are those of all rows, or forecasts do not follow the rows."""
     frame = series("D")[["date", "y", "price"]] if known else series("D")[["date", "y"]]
     forecaster = Forecaster(future_covariates=["price"] if known else [])
     tables = [
@@ -85,3 +85,4 @@ def test_later_rows_decide_nothing_about_earlier_forecasts_without_training(know
     before = [table[table.groupby("origin")["date"].transform("max") < border] for table in tables]
     assert len(before[0]) > 0
     pd.testing.assert_frame_equal(*before, check_exact=True)
+    assert (tables[0]["forecast"] != tables[1]["forecast"]).any()
