@@ -46,7 +46,7 @@ check: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/test_imports.py
 
 fuzz: $(VENV)/.dev
-	OMP_NUM_THREADS=1 FUZZ_MINUTES=$(MINUTES) $(BIN)/python -m pytest tests/generated
+	OMP_NUM_THREADS=1 FUZZ_MINUTES=$(MINUTES) $(BIN)/python -m pytest tests/generated $(if $(SEED),--hypothesis-seed=$(SEED))
 
 docs: $(VENV)/.dev
 	OMP_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -275,11 +275,14 @@ class _Head:
 
     @property
     def is_table(self) -> bool:
-        """Whether the separator makes columns; if it is of blanks, of whole cells in every row but notes below them."""
+        """Whether the separator makes columns; if it is of blanks, of whole cells in every row but notes below them, and
+        without a longer row below the names, since that may have the names."""
         rows = list(self.below)
         while self.mark in BLANKS and rows and (len(rows[-1]) != len(self.names) or self._whole(rows[-1:]) < 1.0):
             rows.pop()
         lengths = {len(row) for row in rows if any(row)}
+        if self.mark in BLANKS and any(len(row) > len(self.names) for row in self.rows[self.header : self.first]):
+            return False
         is_even = self.mark not in BLANKS or (lengths == {len(self.names)} and self._whole(rows) == 1.0)
         return len(self.names) > 1 and lengths != {1} and is_even
 
