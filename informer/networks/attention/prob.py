@@ -148,7 +148,8 @@ class ProbAttention(Attention):
         n_keys = k.shape[2]
         products, keys, width = _products(k, sample_index)
         sampled = torch.arange(n_keys, device=q.device) if sample_index is None else sample_index
-        peak, is_full = torch.logsumexp if sample_index is None else torch.amax, None
+        peak = torch.logsumexp if sample_index is None else torch.amax
+        is_full = None
         if self.zero_in_max and sample_index is not None:
             is_full = fully_sampled(sample_index, q.shape[2], n_keys, causal=self.masked_selection)
 
