@@ -275,8 +275,10 @@ class _Head:
 
     @property
     def is_table(self) -> bool:
-        """Whether the separator makes columns; if it is of blanks, of whole cells in every row but notes below them, and
-        without a longer row below the names, since that may have the names."""
+        """Whether the separator makes columns; if it is of blanks, of whole cells in every row but notes below them.
+
+        A row below the names that is longer than they are may have the names, so that blanks make no columns.
+        """
         rows = list(self.below)
         while self.mark in BLANKS and rows and (len(rows[-1]) != len(self.names) or self._whole(rows[-1:]) < 1.0):
             rows.pop()
