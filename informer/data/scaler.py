@@ -293,3 +293,19 @@ def is_amount(least: Any, n_zeros: Any, n: Any, *, whole: Any) -> Any:
         whole: all values are whole numbers.
     """
     return (least >= 0) & (n > 0) & (whole | (n_zeros >= FEWEST_ZEROS * n))
+
+
+FEWEST_WHOLES = 3
+"""Minimum number of values that are the whole, besides the share FEWEST_ZEROS, for a column to hold shares."""
+
+
+def is_share(least: Any, most: Any, n_most: Any, n: Any, *, whole: Any) -> Any:
+    """Whether forecasts of columns are at most the whole, 100 % or 1; of one column or, from arrays, of each.
+
+    Args:
+        least, most: smallest and largest value.
+        n_most, n: number of values that are the largest, and of all.
+        whole: all values are whole numbers, so that 1 is a count.
+    """
+    is_whole = (most == 100) | ((most == 1) & ~whole)
+    return (least >= 0) & is_whole & (n_most >= np.maximum(FEWEST_ZEROS * n, FEWEST_WHOLES))

@@ -217,7 +217,7 @@ class ZeroModel:
                 direct=self.member.network.version.horizon,
             )
             found = candidates(self.member, past, left, panel[0].frequency, horizon, kinds)
-            bands = {kind: self._bands(None if of_constants else past, found[kind], levels, kind) for kind in found}
+            bands = {kind: self._bands(past, found[kind], levels, kind, of_constants=of_constants) for kind in found}
             yield {kind: replace(paths, mean=found[kind][0], bands=bands[kind]) for kind in found}, past
 
     def backtest(
@@ -309,15 +309,19 @@ class ZeroModel:
         return scores.skill
 
     def _bands(
-        self, past: Histories | None, found: Candidate, levels: Sequence[int], kind: str
+        self, past: Histories, found: Candidate, levels: Sequence[int], kind: str, *, of_constants: bool
     ) -> dict[str, Float64[np.ndarray, "n h"]]:
-        """Interval ends; a constant history has none."""
+        """Interval ends; those after constant histories only if `of_constants`."""
         points, quantiles = found
         ends = {f"{end}{level}": p for level in levels for end, p in zip(("lo", "hi"), tails(level), strict=True)}
         bands = {name: at_level(quantiles, p, self.member.network.version.levels) for name, p in ends.items()}
         if kind != NETWORK:
             bands = self._widened(points, bands)
-        absent = False if past is None else past.are_constant()[:, None]
+        elif bands:  # those beyond the network's levels may be outside the bounds of its quantiles
+            bands = dict(
+                zip(bands, np.moveaxis(past.bounded(np.stack([*bands.values()], axis=-1)), -1, 0), strict=True)
+            )
+        absent = past.are_constant()[:, None] & (not of_constants)
         return {name: np.where(absent, np.nan, each) for name, each in bands.items()}
 
     def _widened(

@@ -29,7 +29,7 @@ from jaxtyping import Bool, Float64
 from informer.base.quantiles import MEDIAN
 from informer.base.runtime import pick_device
 from informer.data.diagnosis import LEAST_COUNTED, seasons_of
-from informer.data.scaler import are_constant, is_amount
+from informer.data.scaler import are_constant, is_amount, is_share
 from informer.data.seasonality import WEAKEST
 from informer.members.theta import theta
 from informer.networks.ops.zero_inputs import HISTORY
@@ -88,18 +88,25 @@ class Histories:
         return are_constant(low, np.where(self.observed, self.values, -np.inf).max(axis=1))
 
     def bounded(self, quantiles: Float64[np.ndarray, "n h q"]) -> Float64[np.ndarray, "n h q"]:
-        """Those of amounts at least zero; a history that never changes is continued, all quantiles equal; those of
-        counters, which have never fallen, do not fall."""
+        """Those of amounts at least zero, of shares at most the whole; a history that never changes is continued, all
+        quantiles equal; those of counters, which have never fallen, do not fall."""
+        count = self.observed.sum(axis=1)
         zeros = ((self.values == 0) & self.observed).sum(axis=1)
         whole = (self.values == np.round(self.values)).all(axis=1)
-        are_amounts = is_amount(self.values.min(axis=1), zeros, self.observed.sum(axis=1), whole=whole)
+        are_amounts = is_amount(self.values.min(axis=1), zeros, count, whole=whole)
         last = self.last()[:, None, None]
         quantiles = np.where(self.are_constant()[:, None, None], last, quantiles)
         known = np.where(self.observed, self.values, -np.inf)
         rise = ((known == np.maximum.accumulate(known, axis=1)) | ~self.observed).all(axis=1)
-        are_counters = (rise & (self.observed.sum(axis=1) >= LEAST_COUNTED))[:, None, None]
-        quantiles = np.where(are_counters, np.maximum.accumulate(np.maximum(quantiles, last), axis=1), quantiles)
-        return np.maximum(quantiles, np.where(are_amounts, 0.0, -np.inf)[:, None, None])
+        are_counters = rise & (count >= LEAST_COUNTED)
+        quantiles = np.where(
+            are_counters[:, None, None], np.maximum.accumulate(np.maximum(quantiles, last), axis=1), quantiles
+        )
+        most = known.max(axis=1)
+        reached = (known == most[:, None]).sum(axis=1)
+        are_shares = is_share(self.values.min(axis=1), most, reached, count, whole=whole) & ~are_counters
+        low, high = np.where(are_amounts, 0.0, -np.inf), np.where(are_shares, most, np.inf)
+        return np.clip(quantiles, low[:, None, None], high[:, None, None])
 
 
 def network_seasons(panel: Sequence[Series], columns: Sequence[str], most: int = HISTORY) -> tuple[int, int]:

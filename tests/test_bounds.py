@@ -1,0 +1,46 @@
+"""Bounds of the default forecast: amounts, shares and counters at every level of the intervals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from informer import Forecaster
+
+LEVELS = [50, 80, 95, 99]
+
+
+def forecast(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper ends of intervals, [steps, levels]."""
+    days = pd.date_range("2024-01-01", periods=len(values), freq="D")
+    table = Forecaster().predict(pd.DataFrame({"day": days, "y": values}), horizon=14, intervals=LEVELS)
+    lower, upper = ([f"y_{end}{level}" for level in LEVELS] for end in ("lo", "hi"))
+    return table[lower].to_numpy(), table[upper].to_numpy()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_intervals_of_amounts_begin_at_zero(seed: int) -> None:
+    """Red if an end beyond the levels of the network is below zero."""
+    rng = np.random.default_rng(seed)
+    weekly = 2 * np.sin(2 * np.pi * np.arange(200) / 7)
+    lower, upper = forecast(np.clip(rng.uniform(0, 3) + weekly + rng.normal(0, 1, 200), 0, None).round(2))
+    assert lower.min() == 0
+    assert (upper > lower).all()
+
+
+@pytest.mark.parametrize(("most", "digits"), [(100, 1), (100, 0), (1, 3)])
+def test_intervals_of_shares_end_at_the_whole(most: int, digits: int) -> None:
+    """Red if an availability in percent is above 100; a temperature that once was 100 may rise."""
+    rng = np.random.default_rng(0)
+    share = 0.97 + 0.02 * np.sin(2 * np.pi * np.arange(300) / 7) + rng.normal(0, 0.015, 300)
+    _, upper = forecast((most * np.clip(share, 0, 1)).round(digits))
+    assert upper.max() == most
+    below = (90 + 9 * np.sin(2 * np.pi * np.arange(300) / 7) + rng.normal(0, 0.3, 300)).round(2)
+    below[below.argmax()] = 100
+    assert forecast(below)[1].max() > 100
+    assert below.max() == 100
+
+
+def test_intervals_of_counters_do_not_begin_below_the_last_value() -> None:
+    """Red if an end beyond the levels of the network is below what the counter has."""
+    count = np.cumsum(np.random.default_rng(0).gamma(0.5, 4, 300)).round(1)
+    assert (forecast(count)[0] >= count[-1]).all()
