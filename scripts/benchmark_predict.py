@@ -18,7 +18,7 @@ from result_files import resident
 from torch import nn
 
 from informer import checkpoint
-from informer.config.commands import Format, PredictConfig
+from informer.config.commands import PredictConfig
 from informer.inference.job import InputFile, Job, chunks, forecast_files, name_sources
 from informer.inference.journal import Journal
 from informer.inference.model import TrainedModel
@@ -87,7 +87,7 @@ def main() -> None:
         sources = write_inputs(inputs, names, model.checkpoint.frequency, options.files, options.rows)
         job = Job(
             checkpoint=checkpoint.locate(options.checkpoint), settings=PredictConfig(batch_size=64),
-            writer=Writer(folder=out, format=Format.csv, plots=False), has_many_inputs=True,
+            writer=Writer(folder=out, format="csv", plots=False), has_many_inputs=True,
         )  # fmt: skip
         journal = Journal(out, job.digest(sources), [], resume=False)
         pandas_seconds = job_seconds = 0.0

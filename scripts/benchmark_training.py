@@ -82,7 +82,7 @@ def our_step(setting: str, arm: str, attn: str, device: str) -> Act:
     ).to(device)
     optimizer = build_optimizer(OptimConfig(), model)
     network = Compiled(model, torch.device(device)) if arm == COMPILED else model
-    precision = Precision.float32 if arm == COMPILED else Precision(arm)
+    precision: Precision = "bf16" if arm == "bf16" else "float32"
     rows = [(seq_len, COLUMNS), (seq_len, MARKS), (dims.dec_len, COLUMNS), (dims.dec_len, MARKS)]
     batch = [torch.randn(BATCH, *shape, device=device) for shape in rows]
     target = torch.randn(BATCH, pred_len, COLUMNS, device=device)

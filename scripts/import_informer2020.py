@@ -22,7 +22,7 @@ from informer.base.files import check_no_input_overwritten
 from informer.base.runtime import resource
 from informer.checkpoint import informer2020 as compat
 from informer.config.conversion import node_of, read_saved_yaml
-from informer.config.data import Calendar, DatasetConfig, FeatureMode, NonNegative, ScalerConfig
+from informer.config.data import Calendar, DatasetConfig, ScalerConfig
 from informer.config.fields import check
 from informer.config.model import WindowSizes
 from informer.config.training import TrainConfig
@@ -122,7 +122,7 @@ def dataset_config(options: argparse.Namespace, csv: Path) -> DatasetConfig:
 def load(options: argparse.Namespace, dataset: DatasetConfig) -> Data:
     """The training data, for the scaler of the checkpoint."""
     sizes = WindowSizes(seq_len=options.seq_len, label_len=options.label_len, pred_len=options.pred_len)
-    roles = Roles(features=FeatureMode(options.features), target=options.target)
+    roles = Roles(features=options.features, target=options.target)
     source = read_source(dataset, sizes=sizes, roles=roles, data_dir=Path())
     calendar = Calendar(CalendarEmbed(options.embed))
     return lay_out(source, dataset, sizes=sizes, scaler=ScalerConfig(), calendar=calendar, device="cpu")
@@ -142,8 +142,8 @@ def convert(pth: Path, run_dir: Path, csv: Path, options: argparse.Namespace) ->
     config = check(
         TrainConfig(
             dataset=dataset, model=compat.model_config(arguments), seq_len=options.seq_len,
-            label_len=options.label_len, pred_len=options.pred_len, features=FeatureMode(options.features),
-            target=options.target, run_dir=str(run_dir), non_negative=NonNegative.none,
+            label_len=options.label_len, pred_len=options.pred_len, features=options.features,
+            target=options.target, run_dir=str(run_dir), non_negative="none",
             **compat.attention_nodes(arguments),
         )
     )  # fmt: skip

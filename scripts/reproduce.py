@@ -43,7 +43,6 @@ from informer.base.files import write_atomic
 from informer.base.runtime import pick_device, seed_everything
 from informer.base.start import StopRequest
 from informer.checkpoint.network import resolve_decoder
-from informer.config.data import Transform
 from informer.config.hydra_compose import composed, train_words
 from informer.data.dataset import build_data
 from informer.training.curves import Tracker
@@ -174,7 +173,7 @@ def expected(keys: Sequence[str]) -> str:
     """
     settings = composed(train_words(keys))
     decoder_attn, _ = resolve_decoder(settings.attn, settings.decoder_attn)
-    scaler = replace(settings.scaler, transform=Transform.none)  # whose choice does not change the time of a step
+    scaler = replace(settings.scaler, transform="none")  # whose choice does not change the time of a step
     settings, device = replace(settings, decoder_attn=decoder_attn, scaler=scaler), pick_device(settings.device)
     data = build_data(settings, device)
     n_windows, trainer = len(data.train), settings.trainer

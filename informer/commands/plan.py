@@ -13,8 +13,8 @@ import numpy as np
 
 from informer.base.errors import InputError, ReportError, counted, listed, with_addresses
 from informer.base.files import expanded
-from informer.config.commands import ForecastConfig, RepairMode
-from informer.config.data import DatasetConfig, FeatureMode, Short, SplitConfig, repaired
+from informer.config.commands import ForecastConfig
+from informer.config.data import DatasetConfig, SplitConfig, repaired
 from informer.config.fields import check
 from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command
@@ -108,9 +108,9 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
     """Why a file cannot be forecast, and what to do; empty if it can."""
     loses_target = survey.is_readable and settings.target in survey.dropped
     can_repair = survey.is_readable and not survey.asks and not loses_target
-    if survey.far and settings.repair is RepairMode.auto:
+    if survey.far and settings.repair == "auto":
         return [*survey.warnings, f"to repair it, add repair=auto {in_words([survey.far])[0]}"]
-    if not survey.problems or (settings.repair is RepairMode.auto and can_repair):
+    if not survey.problems or (settings.repair == "auto" and can_repair):
         return []
     lines, command = [*survey.problems[:MOST_LINES]], shell_command("inspect", survey.path)
     if settings.target is None and (continues := _plan_without_target(survey, settings)):
@@ -199,8 +199,8 @@ def plan(subject: Survey, settings: ForecastConfig, *, run_dir: Path) -> tuple[T
         for series, part in zip(panel, parts, strict=True)
         if shortage(part, len(series), dataset.split, sizes=sizes, name=series.name) is not None
     ]
-    if dataset.short is Short.error and short and (tuned or len(short) < len(panel)):
-        dataset = replace(dataset, short=Short.pad)
+    if dataset.short == "error" and short and (tuned or len(short) < len(panel)):
+        dataset = replace(dataset, short="pad")
         notes.append(f"short=pad for {listed(short, 3)}, too short for the split")
     from informer.config.hydra_compose import compose  # Hydra is imported only where a model is trained
 
@@ -213,7 +213,7 @@ def plan(subject: Survey, settings: ForecastConfig, *, run_dir: Path) -> tuple[T
         label_len=seq_len // 2,
         pred_len=horizon,
         target=settings.target,
-        features=FeatureMode.M if settings.target is None or only else FeatureMode.MS,
+        features="M" if settings.target is None or only else "MS",
         future_covariates=settings.future_covariates,
         seed=settings.seed,
         device=settings.device,

@@ -37,7 +37,7 @@ from informer.commands.plan import (
     with_columns_ahead,
     with_future,
 )
-from informer.config.commands import ForecastConfig, Format, PredictConfig, ReportConfig
+from informer.config.commands import ForecastConfig, PredictConfig, ReportConfig
 from informer.config.data import DatasetConfig, dataset_words
 from informer.config.overrides import Word, shell_command
 from informer.config.training import TrainConfig
@@ -467,7 +467,7 @@ def _write_zero(
     if subject.n_files == 1:
         writer = Writer(folder=folder, format=settings.format, plots=settings.plots, digits=digits)
         path = folder / writer.write(name_of(Path(subject.path)), panel, forecasts)
-        if settings.format is not Format.long:
+        if settings.format != "long":
             return path
     write_atomic(folder / LONG_FILE, to_long(panel, forecasts, [series.name for series in panel], digits))
     return folder / LONG_FILE

@@ -1,25 +1,17 @@
 """Settings of every command but train."""
 
 from collections.abc import Iterator, Sequence
-from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
 from informer.base.errors import InputError
 from informer.base.runtime import device_problems
-from informer.config.data import DatasetConfig, InputFormat, Place, date_problems, span_problems
+from informer.config.data import DatasetConfig, InputFormat, date_problems, span_problems
 from informer.config.fields import Checked, setting, settings
 from informer.config.model import WindowSizes
 from informer.config.overrides import elements_of, to_display
 from informer.networks.models.config import Decoding
-
-
-class EngineName(Enum):
-    """local: in this process. ray: by actors of the Ray cluster at RAY_ADDRESS, or of a local cluster."""
-
-    local = "local"
-    ray = "ray"
 
 
 def interval_problems(levels: Sequence[int]) -> Iterator[str]:
@@ -35,14 +27,9 @@ class WithOutput(Checked):
     overwrite: bool = setting(False, "Replace the results of an earlier call in output; its other files are kept.")
 
 
-class Format(Enum):
-    """csv, parquet: one file per series, with the columns of the input. xlsx: a workbook with them and a chart. long: a
-    CSV with the columns series, time, column, y; the first two have their names from the input."""
-
-    csv = "csv"
-    parquet = "parquet"
-    xlsx = "xlsx"
-    long = "long"
+Format = Literal["csv", "parquet", "xlsx", "long"]
+"""csv, parquet: one file per series, with the columns of the input. xlsx: a workbook with them and a chart. long: a CSV
+with the columns series, time, column, y; the first two have their names from the input."""
 
 
 @settings
@@ -51,7 +38,7 @@ class WithHorizon(Checked):
 
     horizon: str | None = setting(None, "Rows to forecast, or a span such as 2weeks.", check=span_problems)
     until: str | None = setting(None, "Last date to forecast, instead of horizon.", check=date_problems)
-    format: Format = setting(Format.csv, "csv, parquet, xlsx: one file per series; long: a single table.")
+    format: Format = setting("csv", "csv, parquet, xlsx: one file per series; long: a single table.")
     log: str | None = setting(
         None, "CSV file to which the rows of the forecasts are added, for informer score log=FILE.", is_path=True
     )
@@ -130,14 +117,6 @@ class WithCheckpoint(Checked):
     checkpoint: str = setting("runs/latest", "A run directory or a model file.", is_path=True)
 
 
-class RepairMode(Enum):
-    """What to do about problems in the data that a repair would solve. none: report them, with the settings that would
-    repair them, and stop. auto: repair them, and log what was changed."""
-
-    none = "none"
-    auto = "auto"
-
-
 @settings
 class ForecastConfig(WithHorizon, WithSums, WithOutput, WithDevice):
     """Forecast the rows that follow a file, and write a report on how far to trust them.
@@ -165,7 +144,7 @@ class ForecastConfig(WithHorizon, WithSums, WithOutput, WithDevice):
         None, "Columns known ahead, for the rows to forecast: prices, promotions, a weather forecast.", is_address=True
     )
     future_covariates: list[str] = setting(list, "Columns that are known ahead; []: those of future.")
-    repair: RepairMode = setting(RepairMode.none, "none: stop if the data need repairs; auto: repair them.")
+    repair: Literal["none", "auto"] = setting("none", "none: stop if the data need repairs; auto: repair them.")
     intervals: list[int] = setting(lambda: [80, 95], "Interval levels in percent.", check=interval_problems)
     plots: bool = setting(False, "Also draw the forecast of each file as a PNG, by matplotlib.")
     output: str | None = setting(None, "Folder for all results; null: runs/<time>_<file>.", is_path=True)
@@ -222,17 +201,9 @@ class LeaderboardConfig(WithDevice):
     dataset: DatasetConfig = setting(DatasetConfig)
 
 
-class Plots(Enum):
-    """Plots of an evaluation. standard: error by step. attention: also the attention of every layer and head."""
-
-    none = "none"
-    standard = "standard"
-    attention = "attention"
-
-
 def _plots(value: Any) -> Any:
     """false and true mean none and standard."""
-    return {False: Plots.none, True: Plots.standard}[value] if isinstance(value, bool) else value
+    return {False: "none", True: "standard"}[value] if isinstance(value, bool) else value
 
 
 @settings
@@ -241,7 +212,7 @@ class EvalDataset(InputFormat):
     read, and refused if it has changed."""
 
     path: str | None = setting(
-        None, "The training data, if they have moved.", reading=False, place=Place.own, is_address=True
+        None, "The training data, if they have moved.", reading=False, place="own", is_address=True
     )
 
 
@@ -269,16 +240,9 @@ class EvalConfig(WithCheckpoint, WithOutput, WithDevice):
     )
     model: EvalModel = setting(EvalModel)
     batch_size: int = setting(256, "Windows per batch.", ge=1)
-    plots: Annotated[Plots, BeforeValidator(_plots)] = setting(
-        Plots.none, "Pictures by matplotlib: none, standard (error by step), attention (also every layer)."
+    plots: Annotated[Literal["none", "standard", "attention"], BeforeValidator(_plots)] = setting(
+        "none", "Pictures by matplotlib: none, standard (error by step), attention (also every layer)."
     )
-
-
-class Mode(Enum):
-    """ahead: forecast after the end of each file. rolling: from origins throughout the file, with the actual values."""
-
-    ahead = "ahead"
-    rolling = "rolling"
 
 
 @settings
@@ -301,7 +265,9 @@ class PredictConfig(WithCheckpoint, WithHorizon, WithSums, WithOutput, WithDevic
     )
     output: str = setting("forecasts", "Folder of FILE.forecast.csv.", is_path=True)
     dataset: InputFormat = setting(InputFormat)
-    mode: Mode = setting(Mode.ahead, "ahead: after the end; rolling: from origins throughout the file, with errors.")
+    mode: Literal["ahead", "rolling"] = setting(
+        "ahead", "ahead: after the end; rolling: from origins throughout the file, with errors."
+    )
     stride: int | None = setting(None, "Rows between origins of mode=rolling; null: pred_len.", ge=1)
     from_date: str | None = setting(
         None, "First forecast time of mode=rolling; null: after the rows used in training.", alias="from"
@@ -315,7 +281,7 @@ class PredictConfig(WithCheckpoint, WithHorizon, WithSums, WithOutput, WithDevic
     )
     batch_size: int = setting(64, "Files per batch.", ge=1)
     resume: bool = setting(False, "Skip files that the same job has finished, if they have not changed since.")
-    engine: EngineName = setting(EngineName.local, "local: in this process; ray: on the cluster at RAY_ADDRESS.")
+    engine: Literal["local", "ray"] = setting("local", "local: in this process; ray: on the cluster at RAY_ADDRESS.")
     workers: int | None = setting(None, "Number of actors of engine=ray; null: one per CPU or GPU.", ge=1)
     plots: bool = setting(False, "Draw each forecast as a PNG, by matplotlib.")
     plot_series: list[str] = setting(list, "Plot only these: series of a file, or files of many.")
@@ -323,19 +289,19 @@ class PredictConfig(WithCheckpoint, WithHorizon, WithSums, WithOutput, WithDevic
     def problems(self) -> Iterator[str]:
         """See `Checked`."""
         yield from super().problems()
-        if self.workers is not None and self.engine is not EngineName.ray:
+        if self.workers is not None and self.engine != "ray":
             yield f"workers: only used with engine=ray, found workers={self.workers}"
-        if self.sums and self.engine is EngineName.ray:
+        if self.sums and self.engine == "ray":
             yield "total, aggregate, paths: not supported with engine=ray; leave them out"
-        if self.log and (self.mode is Mode.rolling or self.engine is EngineName.ray):
+        if self.log and (self.mode == "rolling" or self.engine == "ray"):
             yield "log: not supported with mode=rolling or engine=ray; leave it out"
         if self.plot_series and self.plots:
             yield "plots: expected none with plot_series, which says what is drawn; leave one out"
         if self.resume and self.overwrite:
             yield "overwrite: expected false with resume, which keeps finished forecasts; leave one out"
-        if self.resume and self.format is Format.long:
+        if self.resume and self.format == "long":
             yield "resume: expected format=csv or parquet; format=long is a single file, written at the end"
-        if self.mode is Mode.ahead:
+        if self.mode == "ahead":
             only = {"stride": self.stride, "from": self.from_date, "adaptive": "true" if self.adaptive else None}
             for name, value in only.items():
                 if value:
@@ -355,8 +321,8 @@ class PredictConfig(WithCheckpoint, WithHorizon, WithSums, WithOutput, WithDevic
             yield "total, aggregate, paths: not supported with mode=rolling; leave them out"
         if self.adaptive and not self.intervals:
             yield "adaptive: expected levels whose widths are adapted; set intervals=[80,95]"
-        if self.format not in (Format.csv, Format.parquet):
-            yield f"format: expected csv or parquet with mode=rolling, found {self.format.value}"
+        if self.format not in ("csv", "parquet"):
+            yield f"format: expected csv or parquet with mode=rolling, found {self.format}"
 
 
 @settings
@@ -405,12 +371,7 @@ class ExplainConfig(WithCheckpoint, WithOutput, WithDevice):
             yield "importance: expected a trained model, since the pretrained network has no test part"
 
 
-class ExportFormat(Enum):
-    """safetensors: the model file itself. onnx, torch_export: the network as a graph."""
-
-    safetensors = "safetensors"
-    onnx = "onnx"
-    torch_export = "torch_export"
+ExportFormat = Literal["safetensors", "onnx", "torch_export"]
 
 
 @settings
@@ -421,7 +382,7 @@ class ExportConfig(WithCheckpoint, WithOutput):
     """
 
     format: ExportFormat = setting(
-        ExportFormat.safetensors, "safetensors: all that the model needs; onnx, torch_export: the network as a graph."
+        "safetensors", "safetensors: all that the model needs; onnx, torch_export: the network as a graph."
     )
     output: str | None = setting(None, "File to write; null: next to the checkpoint.", is_path=True)
 

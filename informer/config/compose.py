@@ -13,7 +13,7 @@ from enum import Enum
 from inspect import cleandoc
 from textwrap import wrap
 from types import UnionType
-from typing import Any, cast, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from rich.console import Console
@@ -228,6 +228,8 @@ def choices_of(hint: Any) -> list[str]:
     """The words of a setting that is one of a few, or a flag."""
     if get_origin(hint) in (UnionType, list):
         return [word for option in get_args(hint) for word in choices_of(option)]
+    if get_origin(hint) is Literal:
+        return list(get_args(hint))
     if isinstance(hint, type) and issubclass(hint, Enum):
         return [*hint.__members__]
     return ["true", "false"] if hint is bool else []

@@ -7,7 +7,6 @@ import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from enum import Enum
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -19,40 +18,19 @@ from informer.config.fields import Checked, facts_of, fields_of, setting, settin
 from informer.config.overrides import changed_settings, elements_of, to_display
 from informer.networks.models.config import CalendarEmbed
 
-
-class Fill(Enum):
-    """What replaces a missing cell. ffill: the last value before it. linear: interpolation between its neighbours.
-    zero: 0. mask: nothing, it stays missing."""
-
-    ffill = "ffill"
-    linear = "linear"
-    zero = "zero"
-    mask = "mask"
+Fill = Literal["ffill", "linear", "zero", "mask"]
+"""What replaces a missing cell. ffill: the last value before it. linear: interpolation between its neighbours. zero: 0.
+mask: nothing, it stays missing."""
 
 
-class Duplicates(Enum):
-    """What to keep of rows with the same timestamp: the first row, their mean, or their sum. With sum, the rows between
-    two times of `dataset.frequency` are one, and times without rows are 0. With mean too if times are not at its steps,
-    but times without rows are missing."""
-
-    first = "first"
-    mean = "mean"
-    sum = "sum"
+Duplicates = Literal["first", "mean", "sum"]
+"""What to keep of rows with the same timestamp: the first row, their mean, or their sum. With sum, the rows between two
+times of `dataset.frequency` are one, and times without rows are 0. With mean too if times are not at its steps, but
+times without rows are missing."""
 
 
-class Outliers(Enum):
-    """What to do about readings far from all others of their series and column. keep: nothing. missing: read them as
-    missing values."""
-
-    keep = "keep"
-    missing = "missing"
-
-
-class Ended(Enum):
-    """What to do about series that ended long before the others: forecast them from their own end, or not at all."""
-
-    skip = "skip"
-    forecast = "forecast"
+Ended = Literal["skip", "forecast"]
+"""What to do about series that ended long before the others: forecast them from their own end, or not at all."""
 
 
 LONGEST_CELL = 131_072
@@ -240,41 +218,18 @@ def _region_problems(region: str) -> Iterator[str]:
 Value = TypeVar("Value")
 
 
-class FeatureMode(Enum):
-    """M: all columns in and out; S: only the target in and out; MS: all columns in, the target out."""
-
-    M = "M"
-    S = "S"
-    MS = "MS"
+FeatureMode = Literal["M", "S", "MS"]
+"""M: all columns in and out; S: only the target in and out; MS: all columns in, the target out."""
 
 
-class NonNegative(Enum):
-    """Targets whose forecasts and intervals are at least zero."""
-
-    auto = "auto"
-    """Targets that are counts or often zero, and never negative in the training rows."""
-    all = "all"
-    none = "none"
+NonNegative = Literal["auto", "all", "none"]
+"""Targets whose forecasts and intervals are at least zero. auto: those that are counts or often zero, and never
+negative in the training rows."""
 
 
-class Short(Enum):
-    """What to do with a series that is too short for a window in some part."""
-
-    error = "error"
-    """Raise an error."""
-    skip = "skip"
-    """Skip it, with a warning."""
-    pad = "pad"
-    """Repeat its first row before it, so that targets from the second row on have a full lookback window."""
-
-
-class SplitKind(Enum):
-    """Unit of the split: 30-day months, shares of the rows, end dates of the parts, or rows."""
-
-    months = "months"
-    ratio = "ratio"
-    dates = "dates"
-    rows = "rows"
+Short = Literal["error", "skip", "pad"]
+"""What to do with a series that is too short for a window in some part. skip: leave it out, with a warning. pad: repeat
+its first row before it, so that targets from the second row on have a full lookback window."""
 
 
 @settings
@@ -288,19 +243,12 @@ class SplitConfig(Checked):
 
     NODE: ClassVar[str] = "dataset.split."
 
-    kind: SplitKind = setting(SplitKind.ratio, "Unit of the split: shares, 30-day months, rows, or end dates.")
+    kind: Literal["months", "ratio", "dates", "rows"] = setting(
+        "ratio", "Unit of the split: shares, 30-day months, rows, or end dates."
+    )
     train: int | float | str | None = setting(0.7, "Size of the training part, or the first time after it.")
     val: int | float | str | None = setting(0.1, "Size of the validation part, or the first time after it.")
     test: int | float | str | None = setting(0.2, "Size of the test part, or the first time after it; null: the end.")
-
-
-class Place(Enum):
-    """Settings that locate data; a saved configuration has no say in them."""
-
-    own = "own"
-    """Files and folders of the user, who may name them anew when a run is read again."""
-    published = "published"
-    """Where the file of a named dataset comes from."""
 
 
 def first_set(values: Sequence[Value]) -> Value:
@@ -321,7 +269,7 @@ def in_all(lists: Sequence[Sequence[str] | None]) -> list[str] | None:
 
 def fill_of_all(fills: Sequence[Fill | None]) -> Fill | None:
     """One value for several series: mask if any needs it, otherwise the first that is set."""
-    return Fill.mask if Fill.mask in fills else first_set(fills)
+    return "mask" if "mask" in fills else first_set(fills)
 
 
 def key_columns(series_col: str | None) -> list[str]:
@@ -402,7 +350,7 @@ class InputFormat(Checked):
         None, "How to fill empty cells and missing rows; mask keeps them missing.", repair=fill_of_all
     )
     max_gap: int | None = setting(None, "Longest run of rows to fill; null: no limit.", ge=1)
-    outliers: Outliers | None = setting(
+    outliers: Literal["keep", "missing"] | None = setting(
         None, "What to do about readings far from all others; null: warn, and ask before forecasting.", repair=first_set
     )
     ended: Ended | None = setting(None, "Whether series that ended before most others are forecast.")
@@ -431,7 +379,7 @@ class InputFormat(Checked):
         """See `Checked`."""
         if unknown := [name for name in self.confirm if name != "duplicates"]:
             yield f"dataset.confirm: expected names of repairs (duplicates), found {listed(unknown)}"
-        if self.max_gap is not None and self.fill is Fill.mask:
+        if self.max_gap is not None and self.fill == "mask":
             yield "dataset.max_gap: expected none with dataset.fill=mask, which keeps gaps of any length"
         if (mark := self.separator) not in (None, TAB):
             if len(mark) != 1:
@@ -458,12 +406,12 @@ class DatasetConfig(InputFormat):
     path: str | None = setting(
         None,
         "CSV (also gzip), parquet or workbook; or a folder or pattern of files, with one series each.",
-        place=Place.own,
+        place="own",
         is_address=True,
     )
-    file: str | None = setting(None, "Name of a file in data_dir.", place=Place.published)
-    packaged: bool = setting(False, "Read file from this package.", place=Place.published)
-    short: Short = setting(Short.error, "What to do with series that are too short for a window.")
+    file: str | None = setting(None, "Name of a file in data_dir.", place="published")
+    packaged: bool = setting(False, "Read file from this package.", place="published")
+    short: Short = setting("error", "What to do with series that are too short for a window.")
     since: str | None = setting(
         None, "Date of the first row that is read.", check=partial(date_problems, name="dataset.since")
     )
@@ -485,11 +433,11 @@ class DatasetConfig(InputFormat):
     )
     static_covariates: list[str] = setting(list, "Columns that are constant within each series.", repair=union_of)
     split: SplitConfig = setting(SplitConfig)
-    url: str | None = setting(None, "Address of a missing file; needs sha256.", place=Place.published)
-    sha256: str | None = setting(None, "Checksum of the published file.", place=Place.published)
-    hint: str | None = setting(None, "Where to get a file without url.", place=Place.published)
+    url: str | None = setting(None, "Address of a missing file; needs sha256.", place="published")
+    sha256: str | None = setting(None, "Checksum of the published file.", place="published")
+    hint: str | None = setting(None, "Where to get a file without url.", place="published")
     sort: bool = setting(False, "Sort rows by time.", repair=first_set)
-    ended: Ended = setting(Ended.skip, "Whether series that ended before most others are forecast.")
+    ended: Ended = setting("skip", "Whether series that ended before most others are forecast.")
     min_observed: float = setting(0.5, "With fill=mask, least share of rows with a target in a window.", gt=0, le=1)
 
     def marked(self, kind: CalendarEmbed) -> Calendar:
@@ -499,7 +447,7 @@ class DatasetConfig(InputFormat):
     @property
     def keeps_gaps(self) -> bool:
         """Whether missing values stay missing."""
-        return self.fill is Fill.mask
+        return self.fill == "mask"
 
     @property
     def as_text(self) -> list[str]:
@@ -518,14 +466,15 @@ def settings_that(**what: Any) -> tuple[str, ...]:
 
     Args:
         of_cells: True where the cells of a file already depend on it, before rows are made of them.
-        place: whether it locates data, and which.
+        place: "own" where it names files and folders of the user, who may name them anew when a run is read again,
+            "published" where the file of a named dataset comes from; a saved configuration has no say in them.
         is_limit: True where it bounds what is read; a trained model does not change such a bound.
     """
     facts = {name: facts_of(field) for name, field in fields_of(DatasetConfig).items()}
     return tuple(name for name, said in facts.items() if all(said.get(key) == value for key, value in what.items()))
 
 
-PUBLISHED, OWN_PLACES = settings_that(place=Place.published), settings_that(place=Place.own)
+PUBLISHED, OWN_PLACES = settings_that(place="published"), settings_that(place="own")
 LOCATION_KEYS = (*PUBLISHED, *OWN_PLACES)
 """Settings that locate the data; the others say how to read and use them."""
 
@@ -547,25 +496,15 @@ def without_location(dataset: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in dataset.items() if key not in LOCATION_KEYS}
 
 
-class ScalerKind(Enum):
-    """Scaling fitted on training rows. standard: mean 0, standard deviation 1. minmax: 0 to 1. robust: median 0,
-    interquartile range 1. none: no scaling."""
-
-    standard = "standard"
-    minmax = "minmax"
-    robust = "robust"
-    none = "none"
+ScalerKind = Literal["standard", "minmax", "robust", "none"]
+"""Scaling fitted on training rows. standard: mean 0, standard deviation 1. minmax: 0 to 1. robust: median 0,
+interquartile range 1. none: no scaling."""
 
 
-class Transform(Enum):
-    """Transform of the targets before scaling, of those whose training values are at least 0; forecasts are converted
-    back. A root fits data whose fluctuations grow with their level. none: no transform. sqrt, fourth_root: the root
-    (of a negative value: minus the root of its absolute value). auto: chosen on validation data."""
-
-    none = "none"
-    sqrt = "sqrt"
-    fourth_root = "fourth_root"
-    auto = "auto"
+Transform = Literal["none", "sqrt", "fourth_root", "auto"]
+"""Transform of the targets before scaling, of those whose training values are at least 0; forecasts are converted back.
+A root fits data whose fluctuations grow with their level. none: no transform. sqrt, fourth_root: the root (of a
+negative value: minus the root of its absolute value). auto: chosen on validation data."""
 
 
 @settings
@@ -574,8 +513,8 @@ class ScalerConfig(Checked):
 
     NODE: ClassVar[str] = "scaler."
 
-    kind: ScalerKind = setting(ScalerKind.standard, "Scaling, fitted on training rows; chosen with scaler=NAME.")
-    transform: Transform = setting(Transform.none, "Transform of the targets before scaling; auto: by validation rows.")
+    kind: ScalerKind = setting("standard", "Scaling, fitted on training rows; chosen with scaler=NAME.")
+    transform: Transform = setting("none", "Transform of the targets before scaling; auto: by validation rows.")
     per_series: bool = setting(True, "Scale each series by its own training rows; false: by those of all series.")
 
 

@@ -233,7 +233,7 @@ def _sentences(schema: type[Checked], error: ValidationError) -> Iterator[str]:
         else:
             bounds = {name: f"{x:.10g}" for name, x in each.get("ctx", {}).items() if isinstance(x, int | float)}
             said = _EXPECTED.get(each["type"], each["msg"]).format(**bounds)
-            if each["type"] == "enum":
+            if each["type"] in ("enum", "literal_error"):
                 said = f"one of {each['ctx']['expected'].replace(chr(39), '').replace(' or ', ', ')}"
             expected.setdefault(key, []).append(said)
             found[key] = value

@@ -6,14 +6,14 @@ Hydra composes the yaml files in `conf/` into these classes; nothing here import
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
 from informer.base.errors import InputError
 from informer.base.quantiles import level_problem
 from informer.base.runtime import device_problems
-from informer.config.data import DatasetConfig, FeatureMode, NonNegative, ScalerConfig, SplitConfig, Transform
+from informer.config.data import DatasetConfig, FeatureMode, NonNegative, ScalerConfig, SplitConfig
 from informer.config.fields import Checked, adapter, setting, settings
 from informer.config.model import WindowSizes, checked, config_class, family_of, settings_of
 from informer.networks.models.config import CalendarEmbed, InformerConfig, LinearSkip, ModelConfig
@@ -22,28 +22,13 @@ MOST_BLOCKS = 50
 """Largest number of blocks on which intervals are calibrated."""
 
 
-class Precision(Enum):
-    """Number format of matrix products. auto: bf16 if the processor or GPU supports it natively, otherwise float32."""
-
-    float32 = "float32"
-    bf16 = "bf16"
-    auto = "auto"
+Precision = Literal["float32", "bf16", "auto"]
+"""Number format of matrix products. auto: bf16 if the processor or GPU supports it natively, otherwise float32."""
 
 
-class TrackerKind(Enum):
-    """Where training curves are written. tensorboard: an event file in the run directory. csv: `curves.csv` there.
-    mlflow: the server named by MLFLOW_TRACKING_URI, or a database next to the run (extra `mlflow`)."""
-
-    tensorboard = "tensorboard"
-    mlflow = "mlflow"
-    csv = "csv"
-
-
-class Extra(Enum):
-    """Optional curves after each epoch. attention: maps of a validation window. weights: norm of every weight."""
-
-    attention = "attention"
-    weights = "weights"
+TrackerKind = Literal["tensorboard", "mlflow", "csv"]
+"""Where training curves are written. tensorboard: an event file in the run directory. csv: `curves.csv` there. mlflow:
+the server named by MLFLOW_TRACKING_URI, or a database next to the run (extra `mlflow`)."""
 
 
 @settings
@@ -68,8 +53,10 @@ class TrainerConfig(Checked):
         10.0, "How long a process of torchrun waits for the others.", gt=0, le=1_000_000
     )
     refit: bool = setting(False, "Of model=linear: after scoring, fit again on the rows of all parts, for forecasts.")
-    tracker: list[TrackerKind] = setting(lambda: [TrackerKind.tensorboard], "Where training curves are written.")
-    track_also: list[Extra] = setting(list, "Curves after each epoch of attention maps or of norms of weights.")
+    tracker: list[TrackerKind] = setting(lambda: ["tensorboard"], "Where training curves are written.")
+    track_also: list[Literal["attention", "weights"]] = setting(
+        list, "Curves after each epoch of attention maps or of norms of weights."
+    )
     calibration: float = setting(0.5, "Share of the validation rows that calibrates intervals.", ge=0, lt=1)
     calibration_blocks: int = setting(
         5, "Of model=linear: number of blocks for calibrating intervals; 0: by calibration.", ge=0, le=MOST_BLOCKS
@@ -89,27 +76,14 @@ class TrainerConfig(Checked):
         """See `Checked`."""
         for name, kinds in (("tracker", self.tracker), ("track_also", self.track_also)):
             if len(set(kinds)) < len(kinds):
-                yield f"trainer.{name}: expected different names, found {[kind.name for kind in kinds]}"
+                yield f"trainer.{name}: expected different names, found {kinds}"
         if self.calibration_blocks == 1:
             yield f"trainer.calibration_blocks: expected 0, or 2 to {MOST_BLOCKS}, found 1"
 
 
-class Schedule(Enum):
-    """Learning rate over time. halving: lr / 2^(n-1) in epoch n, as in the paper. constant: lr throughout. cosine: from
-    lr to 0 along half a cosine, step by step over the whole run.
-    """
-
-    halving = "halving"
-    constant = "constant"
-    cosine = "cosine"
-
-
-class OptimKind(Enum):
-    """Optimiser. adam: the weight decay is an L2 penalty. adamw: the weights shrink by lr * weight_decay in each step,
-    apart from the gradient (Loshchilov & Hutter 2019, "Decoupled Weight Decay Regularization")."""
-
-    adam = "adam"
-    adamw = "adamw"
+OptimKind = Literal["adam", "adamw"]
+"""Optimiser. adam: the weight decay is an L2 penalty. adamw: the weights shrink by lr * weight_decay in each step,
+apart from the gradient (Loshchilov & Hutter 2019, "Decoupled Weight Decay Regularization")."""
 
 
 @settings
@@ -118,9 +92,11 @@ class OptimConfig(Checked):
 
     NODE: ClassVar[str] = "optim."
 
-    kind: OptimKind = setting(OptimKind.adam, "Optimiser; chosen with optim=NAME.")
+    kind: OptimKind = setting("adam", "Optimiser; chosen with optim=NAME.")
     lr: float = setting(1e-4, "Initial learning rate.", gt=0)
-    schedule: Schedule = setting(Schedule.halving, "Learning rate over time; halving: lr / 2^(n-1) in epoch n.")
+    schedule: Literal["halving", "constant", "cosine"] = setting(
+        "halving", "Learning rate over time; halving: lr / 2^(n-1) in epoch n."
+    )
     weight_decay: float = setting(
         0.0, "With adam the L2 penalty, with adamw the share of lr by which weights shrink.", ge=0
     )
@@ -222,14 +198,14 @@ class TrainConfig(Checked):
     targets: list[str] | None = setting(None, "Columns to forecast; replaces features and target.")
     past_covariates: list[str] = setting(list, "Columns to read but not forecast.")
     future_covariates: list[str] = setting(list, "Columns to read whose future values are known, in predict's future=.")
-    non_negative: NonNegative = setting(NonNegative.auto, "Targets with forecasts of at least zero; auto: counts.")
+    non_negative: NonNegative = setting("auto", "Targets with forecasts of at least zero; auto: counts.")
     seed: int = setting(0, "Seed of all random numbers.", ge=0, lt=2**32)
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps.", check=device_problems)
     data_dir: str = setting("data", "Folder of the datasets' files; also INFORMER_DATA_DIR.", is_path=True)
     run_dir: str | None = setting(
         None, "Folder of the run; null: runs/<time>_<dataset>_<model>_<attention>.", is_path=True
     )
-    precision: Precision = setting(Precision.float32, "Number format of matrix products in training.")
+    precision: Precision = setting("float32", "Number format of matrix products in training.")
     compile: bool = setting(False, "Compile the network before training.")
     init_from: str | None = setting(None, "Run or model file whose weights start a new run.", is_path=True)
     resume: str | None = setting(
@@ -241,7 +217,7 @@ class TrainConfig(Checked):
         """The value of `features`, or its default if it is not given."""
         if self.features is not None:
             return self.features
-        return FeatureMode.M if self.target is None else FeatureMode.MS
+        return "M" if self.target is None else "MS"
 
     @property
     def sizes(self) -> WindowSizes:
@@ -254,8 +230,8 @@ class TrainConfig(Checked):
         """See `Checked`."""
         if self.dataset.keeps_gaps and LossKind.spectral in (self.loss.kind, self.loss.training):
             yield "loss=spectral: expected complete horizons, found dataset.fill=mask; use loss=mse, mae or huber"
-        if self.loss.kind is LossKind.negative_binomial and self.scaler.transform is not Transform.none:
-            yield f"scaler.transform: expected none with loss=negative_binomial, found {self.scaler.transform.value}"
+        if self.loss.kind is LossKind.negative_binomial and self.scaler.transform != "none":
+            yield f"scaler.transform: expected none with loss=negative_binomial, found {self.scaler.transform}"
         skip = self.model.skip
         if self.model.embed is CalendarEmbed.none and (self.dataset.calendar or self.dataset.holidays):
             yield (
@@ -296,5 +272,5 @@ def tuning(minutes: float, rows: int, split: SplitConfig) -> dict[str, Any]:
         split: its parts.
     """
     parts = {f"dataset.split.{name}": getattr(split, name) for name in ("train", "val", "test")}
-    kind = {"dataset.split.kind": split.kind.value}
+    kind = {"dataset.split.kind": split.kind}
     return {**TUNED, "trainer.max_minutes": minutes, "seq_len": max(min(TUNED_ROWS, rows // 2), 1), **kind, **parts}

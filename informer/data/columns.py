@@ -56,7 +56,7 @@ class Roles:
         static_covariates: columns to read but not to forecast, constant within each series.
     """
 
-    features: FeatureMode = FeatureMode.M
+    features: FeatureMode = "M"
     target: str | None = None
     targets: Sequence[str] | None = None
     past_covariates: Sequence[str] = ()
@@ -73,7 +73,7 @@ class Roles:
         """The target, if it alone is named and forecast."""
         if self.targets is not None:
             return self.targets[0] if len(self.targets) == 1 else None
-        return None if self.features is FeatureMode.M else self.target
+        return None if self.features == "M" else self.target
 
     def with_categories(self, names: Sequence[str]) -> "Roles":
         """These roles with categorical columns added as past covariates, unless they have a role already.
@@ -105,8 +105,8 @@ class Roles:
             targets = inputs = set(self.targets)
         else:
             target = free[-1] if self.target is None else self.target
-            targets = set(free) if self.features is FeatureMode.M else {target}
-            inputs = targets if self.features is FeatureMode.S else set(free)
+            targets = set(free) if self.features == "M" else {target}
+            inputs = targets if self.features == "S" else set(free)
         return Columns(
             inputs=tuple(column for column in available if column in inputs | covariates),
             targets=tuple(column for column in available if column in targets),
@@ -129,7 +129,7 @@ class Roles:
             for column in columns:
                 if column not in available:
                     raise InputError(f"{role}={column}: {name} has no such column, its columns are {listed(available)}")
-        if self.features is FeatureMode.M:  # forecasts all columns, for any target
+        if self.features == "M":  # forecasts all columns, for any target
             by_role["target"] = []
         assigned = [(column, role) for role, columns in by_role.items() for column in columns]
         for position, (column, role) in enumerate(assigned):

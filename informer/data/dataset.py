@@ -335,8 +335,8 @@ def build_data(
 
 def non_negative(mode: NonNegative, data: Data) -> list[str]:
     """Targets whose forecasts are clipped at zero: set by the user, or detected in the training rows."""
-    if mode is not NonNegative.auto:
-        return list(data.targets) if mode is NonNegative.all else []
+    if mode != "auto":
+        return list(data.targets) if mode == "all" else []
     names: list[str] = []
     for name, place in zip(data.targets, data.columns.positions(data.targets), strict=True):
         least, zeros, n, all_integer = math.inf, 0, 0, True

@@ -19,7 +19,7 @@ from informer.base.console import logging_to, say
 from informer.base.errors import InputError, Repair, counted, listed, printable
 from informer.base.files import expanded
 from informer.config.commands import InspectConfig
-from informer.config.data import DatasetConfig, Duplicates, Fill, Short, key_columns, repaired, union_of
+from informer.config.data import DatasetConfig, key_columns, repaired, union_of
 from informer.config.model import WindowSizes
 from informer.config.overrides import changed_settings, shell_command, to_display
 from informer.data.scaler import standard_deviation
@@ -292,7 +292,7 @@ def _unused(table: Table, dataset: DatasetConfig, panel: Sequence[Series]) -> li
 
 def series_column(table: Table, dataset: DatasetConfig) -> str | None:
     """The column with the name of each row's series, if timestamps repeat as in a file of many series; else None."""
-    if dataset.duplicates is Duplicates.sum:  # a time has several rows in any case
+    if dataset.duplicates == "sum":  # a time has several rows in any case
         return None
     try:
         time_col = find_time_column(table, dataset.time_col)
@@ -407,7 +407,7 @@ def proposals(table: Table, dataset: DatasetConfig, target: str | None) -> list[
         constant = (groups.nunique(dropna=False) == 1).all()
         static = [name for name in candidates if constant[name] and table.frame[name].nunique(dropna=False) > 1]
     text = [name for name in candidates if name not in static and is_text(table, name)]
-    text = [] if dataset.duplicates is Duplicates.sum else text  # a sum is of several categories
+    text = [] if dataset.duplicates == "sum" else text  # a sum is of several categories
     settings = {"exclude": exclude, "categorical": [*repeated_text(table, text)], "static_covariates": static}
     return [Repair(setting, names) for setting, names in settings.items() if names]
 
@@ -611,7 +611,7 @@ def _configured(dataset: DatasetConfig, repairs: Sequence[Repair], proposed: Seq
 
 def _gap_lines(diagnosis: Diagnosis, dataset: DatasetConfig) -> Iterator[str]:
     """The line that reports a large share of missing values, with the setting that keeps them missing."""
-    is_masked = dataset.fill is None and Repair("fill", Fill.mask) in (diagnosis.repairs or ())
+    is_masked = dataset.fill is None and Repair("fill", "mask") in (diagnosis.repairs or ())
     if not is_masked or diagnosis.repaired is None:
         return
     if (share := float(np.isnan(diagnosis.repaired.values).mean())) >= checks.MANY_MISSING:
@@ -667,7 +667,7 @@ def _advice_for_all(path: Path, findings: Sequence[Finding], settings: InspectCo
         available = [finding.sizes for finding in sound if finding.sizes is not None]
         pads = len(available) < len(sound) or len(sound) / 2 < fit < len(sound)
         sizes = settings.sizes if 2 * fit > len(sound) else min(available, key=lambda size: size.seq_len)
-        dataset = replace(settings.dataset, short=Short.pad if pads else settings.dataset.short)
+        dataset = replace(settings.dataset, short="pad" if pads else settings.dataset.short)
         alike = all(finding.proposed == findings[0].proposed for finding in findings)
         dataset = _configured(dataset, repairs, findings[0].proposed if alike else ())
         yield from commands(path, dataset, sizes, target=settings.target, several=len(findings[0].columns) > 1)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from informer.base.errors import InputError, listed
-from informer.config.data import DatasetConfig, Ended, Short, SplitKind
+from informer.config.data import DatasetConfig, Ended
 from informer.config.model import WindowSizes
 from informer.read.checks import Report
 from informer.read.columns import CategoryReader
@@ -42,7 +42,7 @@ def without_ended(panel: Sequence[Series], setting: Ended) -> tuple[list[Series]
     """The series that are forecast, see `dataset.ended`, and a line about the others; "" without such series."""
     ends, step = Counter(series.timestamps[-1] for series in panel), panel[0].frequency
     last = max(ends)
-    if setting is Ended.forecast or step.is_numbered or 2 * ends[last] < len(panel):
+    if setting == "forecast" or step.is_numbered or 2 * ends[last] < len(panel):
         return list(panel), ""
     are_gone = [
         series.timestamps[-1] < last and step.future(series.timestamps[-1], step.season)[-1] < last for series in panel
@@ -78,7 +78,7 @@ def read_panel(
     panel, report, time_format = list[Series](), Report(), None
     dialects: set[Dialect] = set()
     # what ends before a date may be trained on if others do not, see `divide`
-    least = sizes if config.short is Short.error and config.split.kind is not SplitKind.dates else None
+    least = sizes if config.short == "error" and config.split.kind != "dates" else None
     for file, name in tables:
         with report.gathering():
             table = file if isinstance(file, Table) else table_of_file(file, config)
@@ -118,14 +118,14 @@ def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -
     ]
     for series, split, lacking in zip(panel, splits, lacks, strict=True):
         n = len(series)
-        is_early = config.split.kind is SplitKind.dates and None in lacks and len(split.train) >= sizes.least_rows(0)
-        if lacking is None or (is_early and config.short is not Short.skip):
+        is_early = config.split.kind == "dates" and None in lacks and len(split.train) >= sizes.least_rows(0)
+        if lacking is None or (is_early and config.short != "skip"):
             usable.append((series, split))
-        elif config.short is Short.pad and n > sizes.pred_len:
+        elif config.short == "pad" and n > sizes.pred_len:
             usable.append((left_padded(series, sizes.seq_len - 1), split.clip(n, shift=sizes.seq_len - 1)))
         else:
             left_out.append(lacking)
-    if left_out and (config.short is Short.error or not usable):
+    if left_out and (config.short == "error" or not usable):
         raise InputError(and_more([line + remedy(sizes) for line in left_out]))
     if left_out:
         log.warning(f"skipped {len(left_out)} of {len(panel)} series: {'; '.join(left_out[:MOST])}")

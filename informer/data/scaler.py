@@ -32,7 +32,7 @@ ROUNDING = 8
 MOST_NAMES = 3
 """Largest number of series named in one sentence."""
 
-POWERS = {Transform.none: 1.0, Transform.sqrt: 0.5, Transform.fourth_root: 0.25}
+POWERS: dict[Transform, float] = {"none": 1.0, "sqrt": 0.5, "fourth_root": 0.25}
 ROOTS = {0.5: "square root", 0.25: "fourth root"}
 
 
@@ -231,7 +231,7 @@ class PanelScaler(BaseModel):
 def _power(transform: Transform, tables: Sequence[Table], targets: Sequence[int]) -> Float64[np.ndarray, " c"] | None:
     """Exponent per column; None if no column is transformed."""
     power = np.ones(tables[0].shape[1])
-    if transform is not Transform.none and targets:
+    if transform != "none" and targets:
         low = np.min([np.fmin.reduce(table[:, list(targets)], axis=0) for table in tables if len(table)], axis=0)
         power[np.array(targets)[low >= 0]] = POWERS[transform]
     return None if (power == 1).all() else power
@@ -253,16 +253,16 @@ def _fitted(kind: ScalerKind, values: Table) -> tuple[np.ndarray, np.ndarray, np
         center, scale, constant = _fitted(kind, np.where(empty, 0.0, values))
         return np.where(empty, np.nan, center), np.where(empty, np.nan, scale), constant & ~empty
     constant = are_constant(low, high)
-    if kind is ScalerKind.none:
+    if kind == "none":
         return np.zeros(low.size), np.ones(low.size), constant
     center, scale = np.asarray(low), np.where(constant, 1.0, high - low)
-    if kind is not ScalerKind.minmax:
+    if kind != "minmax":
         rows, width = (values - low) / scale, scale
         n = (~np.isnan(rows)).sum(axis=0)
         mean = np.nansum(rows, axis=0) / n
         deviation = np.sqrt(np.nansum(np.square(rows - mean), axis=0) / n) * width
         center, scale = low + mean * width, np.where(deviation > 0, deviation, width)  # 0 next to the smallest float
-    if kind is ScalerKind.robust:
+    if kind == "robust":
         first, center, last = np.nanquantile(values, (0.25, 0.5, 0.75), axis=0)
         scale = np.where(are_constant(first, last), scale, last - first)
     size = np.where(low == 0, 1.0, np.abs(low))
@@ -271,7 +271,7 @@ def _fitted(kind: ScalerKind, values: Table) -> tuple[np.ndarray, np.ndarray, np
 
 def standard_deviation(values: Float64[np.ndarray, " n"]) -> float:
     """Standard deviation without underflow; 0 if the values are equal up to rounding errors. NaN is ignored."""
-    scaler = Scaler.fit(ScalerKind.standard, [values[:, None]])
+    scaler = Scaler.fit("standard", [values[:, None]])
     return 0.0 if scaler.constant[0] else float(scaler.scale[0])
 
 

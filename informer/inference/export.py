@@ -32,7 +32,7 @@ OUTPUT = "forecast"
 TOLERANCE = 1e-4
 """Largest allowed difference from the network's outputs, on random scaled windows."""
 
-SUFFIXES = {ExportFormat.safetensors: ".safetensors", ExportFormat.onnx: ".onnx", ExportFormat.torch_export: ".pt2"}
+SUFFIXES = {"safetensors": ".safetensors", "onnx": ".onnx", "torch_export": ".pt2"}
 """File name endings."""
 COPY = "model.safetensors"
 """Name of a copy of a model file next to it."""
@@ -50,7 +50,7 @@ def export(settings: ExportConfig, console: Console) -> Path:
     if output is not None and output.suffix == ".json":
         raise InputError(f"output={output}: has the ending of description files; choose another")
     source = locate(forecasting_checkpoint(settings.checkpoint))
-    is_copy = settings.format is ExportFormat.safetensors
+    is_copy = settings.format == "safetensors"
     output = output or (source.with_name(COPY) if is_copy else source.with_suffix(SUFFIXES[settings.format]))
     description_file = output.parent / f"{output.name}.json"  # one for each format
     written = (output, description_file)
@@ -76,20 +76,20 @@ def exported(checkpoint: Checkpoint, form: ExportFormat) -> tuple[bytes, float]:
         InputError: it cannot be converted, its outputs differ, or a library is missing.
     """
     model = restore_model(checkpoint)
-    if form is ExportFormat.safetensors:
+    if form == "safetensors":
         return encoded(checkpoint)[0], 0.0
     if checkpoint.loss is LossKind.negative_binomial:
         raise InputError(
-            f"format={form.value}: quantiles of loss=negative_binomial are sums that no graph has; use loss=student_t, "
+            f"format={form}: quantiles of loss=negative_binomial are sums that no graph has; use loss=student_t, "
             "or format=safetensors"
         )
-    for library in ("onnx", "onnxscript", "onnxruntime") if form is ExportFormat.onnx else ():
+    for library in ("onnx", "onnxscript", "onnxruntime") if form == "onnx" else ():
         try:
             importlib.import_module(library)
         except ImportError as error:
             raise InputError(f"format=onnx needs {library}: pip install onnx onnxscript onnxruntime") from error
     names = inputs_of(model)
-    convert = {ExportFormat.onnx: _onnx, ExportFormat.torch_export: _torch_export}[form]
+    convert = {"onnx": _onnx, "torch_export": _torch_export}[form]
     try:
         batch = Dim("batch")
         program = torch.export.export(
@@ -101,13 +101,13 @@ def exported(checkpoint: Checkpoint, form: ExportFormat) -> tuple[bytes, float]:
         reason = " ".join(f"{type(cause).__name__}: {cause}".split())[:200]
         mechanisms = sorted({type(layer.attention).__name__ for layer in model.attention_layers().values()})
         raise InputError(
-            f"format={form.value}: {', '.join(mechanisms) or model.family} cannot be converted ({reason}); "
+            f"format={form}: {', '.join(mechanisms) or model.family} cannot be converted ({reason}); "
             "format=safetensors supports every model"
         ) from error
     off = max(_difference(model, run, example(checkpoint, n, names)) for n in (1, 3))
     if not off <= TOLERANCE:
         raise InputError(
-            f"format={form.value}: outputs differ from the network's by up to {off:.1e}; "
+            f"format={form}: outputs differ from the network's by up to {off:.1e}; "
             "format=safetensors supports every model"
         )
     return content, off

@@ -25,7 +25,7 @@ from informer.base.console import logging_to, say, step_bar
 from informer.base.errors import InputError, ReportError, counted, is_out_of_memory, listed
 from informer.base.files import expanded, write_atomic, writing
 from informer.checkpoint.paths import SUMMARY, forecasting_checkpoint, only_output
-from informer.config.commands import EngineName, Format, Mode, PredictConfig
+from informer.config.commands import PredictConfig
 from informer.data.history import Future, check_futures
 from informer.data.panel import series_names
 from informer.inference import ray_engine
@@ -146,7 +146,7 @@ class Job:
     @property
     def is_rolling(self) -> bool:
         """Whether forecasts are from every origin of a file, not from its end."""
-        return self.settings.mode is Mode.rolling
+        return self.settings.mode == "rolling"
 
     def check(self, model: TrainedModel, sources: Sequence[InputFile]) -> None:
         """Raise an InputError if no file can be forecast with these settings."""
@@ -199,7 +199,7 @@ class Job:
             "horizon": settings.ahead,
             "rolling": [str(each) for each in (settings.mode, settings.stride, settings.from_date, settings.adaptive)],
             "levels": settings.intervals,
-            "format": self.writer.format.value,
+            "format": self.writer.format,
             "digits": self.writer.digits,
         }
         return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:16]
@@ -212,7 +212,7 @@ Done = tuple[list[Row], str]
 def chunks(sources: Sequence[InputFile], job: Job, journal: Journal) -> Iterator[list[InputFile]]:
     """The files that are not done yet, `batch_size` at a time, or fewer where each worker of a cluster gets some."""
     size, workers = job.settings.batch_size, 1
-    if job.settings.engine is EngineName.ray:
+    if job.settings.engine == "ray":
         workers = job.settings.workers or os.cpu_count() or 1
     size = max(min(size, -(-len(sources) // workers)), 1)
     for first in range(0, len(sources), size):
@@ -223,7 +223,7 @@ def chunks(sources: Sequence[InputFile], job: Job, journal: Journal) -> Iterator
 
 def _outcomes(model: TrainedModel, job: Job, todo: Iterable[list[InputFile]]) -> Iterator[Done]:
     """Process chunks, in this process or on a cluster (see `ray_engine.mapped`), and yield their outcomes in order."""
-    if job.settings.engine is EngineName.local:
+    if job.settings.engine == "local":
         yield from (forecast_files(model, job, chunk) for chunk in todo)
         return
     items = [{"chunk": json.dumps(chunk, default=str)} for chunk in todo]
@@ -278,7 +278,7 @@ def forecast_files(model: TrainedModel, job: Job, sources: Sequence[InputFile]) 
         is_unnamed = not job.has_many_inputs and all(not panel[0].keys for panel, _ in done.values())
         parts = [paths for _, paths in done.values()]
         forecast_log.append(Path(settings.log), parts, model=model.checkpoint.sha256[:12], is_unnamed=is_unnamed)
-    if settings.format is not Format.long:
+    if settings.format != "long":
         return list(rows.values()), ""
     # a date or a month is as many rows as the end of a series says, so other chunks may be rolled
     varies, long = settings.ahead is not None and not settings.ahead.isdigit(), ""
@@ -387,7 +387,7 @@ def predict(
         if summed is not None:
             job = replace(job, more=model.scored.member.supported(LEVELS))
         job.check(model, sources)
-        if settings.engine is EngineName.ray:
+        if settings.engine == "ray":
             if files is None:
                 raise InputError("engine=ray: only for a folder or pattern of files, found a single file; leave it out")
             ray_engine.check_installed()
@@ -409,14 +409,14 @@ def predict(
 
 def located(settings: PredictConfig) -> Path:
     """Path of the checkpoint: the one refitted on all rows if there is one, except for rolling forecasts."""
-    return Path(settings.checkpoint) if settings.mode is Mode.rolling else forecasting_checkpoint(settings.checkpoint)
+    return Path(settings.checkpoint) if settings.mode == "rolling" else forecasting_checkpoint(settings.checkpoint)
 
 
 def _predict_one(model: TrainedModel, job: Job, sources: Sequence[InputFile], console: Console) -> list[Row]:
     (row,), table = forecast_files(model, job, sources)
     if row.status == ERROR:
         raise ReportError(row.message.splitlines())
-    if job.writer.format is Format.long:
+    if job.writer.format == "long":
         write_atomic(job.writer.folder / LONG_FILE, table)
     say(console, f"forecast: {job.writer.folder / row.output}")
     if job.is_rolling:

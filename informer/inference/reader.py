@@ -11,7 +11,7 @@ import pandas as pd
 from informer.base.errors import InputError, listed
 from informer.base.files import fingerprint
 from informer.checkpoint.format import Checkpoint
-from informer.config.data import DatasetConfig, InputFormat, Short
+from informer.config.data import DatasetConfig, InputFormat
 from informer.config.fields import check
 from informer.data.calendar import mark_fields
 from informer.data.history import Future, Futures, futures_of_table
@@ -62,7 +62,7 @@ class Reader:
         self._unmasked = [name for place, name in enumerate(checkpoint.inputs) if place not in masked]
         self._has_warned = False
         self._last_future: tuple[object, Futures] | None = None
-        self.pads = self._as_trained.short is Short.pad
+        self.pads = self._as_trained.short == "pad"
         """Whether a history shorter than seq_len is padded."""
         self.min_observed = self._as_trained.min_observed
         """Minimum share of rows of a history in which some target is observed."""
@@ -102,12 +102,12 @@ class Reader:
                 raise InputError(line)
             return [self._checked(series)]
         panel, report, sparse = list[Series](), Report(), list[str]()
-        least, pads, counts = self._seq_len + (ahead or 0), config.short is Short.pad, reading.lengths
+        least, pads, counts = self._seq_len + (ahead or 0), config.short == "pad", reading.lengths
         if self.most_series is not None and len(counts) > self.most_series:
             raise InputError(
                 f"{table.name}: expected at most {self.most_series} series, found {len(counts)}; send fewer"
             )
-        enough = (ahead or 0) + 1 if pads else least if lenient or config.short is Short.skip else 0
+        enough = (ahead or 0) + 1 if pads else least if lenient or config.short == "skip" else 0
         long_enough = [k for k, n in enumerate(counts) if n >= enough]
         short = [f"{key} ({n} rows)" for key, n in zip(reading.names, counts, strict=True) if n < enough]
         for k in long_enough or range(len(counts)):
@@ -118,7 +118,7 @@ class Reader:
                     sparse.append(line)
                 else:
                     panel.append(replace(series, series_col=series_col))
-        if sparse and not (panel and (lenient or config.short is Short.skip)):
+        if sparse and not (panel and (lenient or config.short == "skip")):
             report.problems.append(InputError(and_more(sparse)))
         report.refuse()
         lines = [and_more(sparse)] if sparse else []

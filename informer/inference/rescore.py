@@ -38,7 +38,7 @@ from informer.checkpoint.paths import (
     only_output,
 )
 from informer.checkpoint.restore import restore_model
-from informer.config.commands import EvalConfig, EvalDataset, EvalModel, Plots
+from informer.config.commands import EvalConfig, EvalDataset, EvalModel
 from informer.config.conversion import to_plain
 from informer.config.fields import fields_of
 from informer.config.model import checked
@@ -305,7 +305,7 @@ def rescore(settings: EvalConfig, console: Console) -> Scores:
     Raises:
         InputError: no readable checkpoint, it was fitted on the test part, or its data is missing or has other columns.
     """
-    if settings.plots is not Plots.none:  # refused before the data is read if matplotlib is missing
+    if settings.plots != "none":  # refused before the data is read if matplotlib is missing
         from informer.base.plots import plot_error_by_step, save_figure
     path = checkpoint.locate(Path(settings.checkpoint))
     saved = with_decoding(checkpoint.load(Path(settings.checkpoint)), settings.model)
@@ -331,10 +331,10 @@ def rescore(settings: EvalConfig, console: Console) -> Scores:
         evaluation = score(model, data, batch_size=settings.batch_size, calibration=calibration)
         make_folder(output)
         save_results(evaluation, saved, data, output)
-        if settings.plots is not Plots.none:
+        if settings.plots != "none":
             by_step = {name: evaluation.values(name, "scaled", "step")["mse"].tolist() for name in evaluation.names}
             save_figure(plot_error_by_step(by_step), output / BY_STEP)
-        if settings.plots is Plots.attention:
+        if settings.plots == "attention":
             _draw_attention(model, data.test, output)
     console.print(evaluation.table())
     for line in [*evaluation.remarks, f"{evaluation.model}: {evaluation.verdict}", f"report: {output}"]:

@@ -111,7 +111,7 @@ class Tracking:
 
 def write_pieces(path: Path, form: Format, pieces: Iterator[pd.DataFrame]) -> None:
     """Write the pieces of a table to a new file, CSV or parquet, one after the other."""
-    if form is Format.parquet:
+    if form == "parquet":
         import pyarrow
         from pyarrow.parquet import ParquetWriter
 
@@ -450,7 +450,7 @@ def write_rolled(
     model, output = model.scored, rolled_of(name, writer.format)
     chosen, left_out = with_origins(model, panel, rolling)
     scored = rolling_scores(model, chosen, rolling)
-    digits = writer.digits if writer.format is Format.csv else None
+    digits = writer.digits if writer.format == "csv" else None
     pieces = roll_panel(model, chosen, rolling, scored=scored, digits=digits)
     with replacing(writer.folder / output) as temporary:
         write_pieces(temporary, writer.format, pieces)

@@ -40,7 +40,7 @@ LONG = ("column", "y")
 
 def rolled_of(name: str, form: Format) -> str:
     """Path of the rolling forecasts of a file, relative to the folder."""
-    return f"{name}.rolling.{form.value}"
+    return f"{name}.rolling.{form}"
 
 
 def metrics_of(name: str) -> str:
@@ -71,7 +71,7 @@ class Writer:
     def __post_init__(self) -> None:
         if self.plots:  # refused before anything is forecast if matplotlib is missing
             import informer.base.plots  # noqa: F401
-        if self.format is Format.xlsx and find_spec("xlsxwriter") is None:
+        if self.format == "xlsx" and find_spec("xlsxwriter") is None:
             raise InputError("format=xlsx: expected XlsxWriter, found none; pip install XlsxWriter")
 
     def write(self, name: str, panel: Sequence[Series], paths: Forecasts, *, main: str | None = None) -> str:
@@ -89,9 +89,9 @@ class Writer:
             )
         plotted = [by_series[series] for series in self.series] or [0]
         pictures, output, content = dict(zip(self.pictures_of(name), plotted, strict=False)), self.output_of(name), None
-        if self.format in (Format.csv, Format.parquet):
-            content = to_csv(panel, paths, self.digits) if self.format is Format.csv else to_parquet(panel, paths)
-        if self.format is Format.xlsx:
+        if self.format in ("csv", "parquet"):
+            content = to_csv(panel, paths, self.digits) if self.format == "csv" else to_parquet(panel, paths)
+        if self.format == "xlsx":
             content = to_xlsx(panel, paths, main=main)
         if pictures:  # after the forecast was checked
             from informer.base.plots import save_figure
@@ -107,7 +107,7 @@ class Writer:
 
     def output_of(self, name: str) -> str:
         """The path of the forecasts of one file, relative to the folder."""
-        return LONG_FILE if self.format is Format.long else f"{name}.forecast.{self.format.value}"
+        return LONG_FILE if self.format == "long" else f"{name}.forecast.{self.format}"
 
     def pictures_of(self, name: str) -> list[Path]:
         """The paths of the plots of one file."""
@@ -281,7 +281,7 @@ def to_long(
 def long_table(folder: Path, form: Format) -> Iterator[Callable[[str], None]]:
     """The single file of a job with format=long; yields a function that appends a table, with other formats one that
     does nothing. The file is created at the end, unless empty."""
-    if form is not Format.long:
+    if form != "long":
         yield lambda table: None
         return
     with replacing(folder / LONG_FILE) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:

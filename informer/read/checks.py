@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float64, Int
 
 from informer.base.errors import InputError, Repair, ReportError, counted, listed
-from informer.config.data import DatasetConfig, Duplicates, Fill, Outliers, SplitKind
+from informer.config.data import DatasetConfig, Duplicates, Fill
 from informer.config.overrides import to_display
 from informer.read.columns import numbers
 from informer.read.date_text import date_formats
@@ -336,7 +336,7 @@ def check_order(rows: Rows, config: DatasetConfig, report: Report) -> bool:
 
 def _add_duplicates(rows: Rows, repeated: Bool[np.ndarray, " t"], config: DatasetConfig, report: Report) -> None:
     row, n = int(repeated.argmax()), int(repeated.sum())
-    place, first = f"{rows.at(row)}: duplicate timestamp {rows.timestamps[row]}", Repair("duplicates", Duplicates.first)
+    place, first = f"{rows.at(row)}: duplicate timestamp {rows.timestamps[row]}", Repair("duplicates", "first")
     if may_drop(n, len(rows), config):
         report.add(
             "duplicate",
@@ -351,8 +351,8 @@ def _add_duplicates(rows: Rows, repeated: Bool[np.ndarray, " t"], config: Datase
         firsts = pd.DataFrame(rows.values).groupby(rows.timestamps, sort=False).transform("first").to_numpy()
         alike = float(((rows.values == firsts) | np.isnan(rows.values))[repeated].all(axis=1).mean())
     likeness = f", {alike:.0%} of them with the numbers of another row at their time" if alike >= MOSTLY else ""
-    sums = f"for sums, {_settings_of(Duplicates.sum, rows)}; " if n >= MANY_MISSING * len(rows) else ""
-    kept = (config.duplicates or Duplicates.first).value
+    sums = f"for sums, {_settings_of('sum', rows)}; " if n >= MANY_MISSING * len(rows) else ""
+    kept = config.duplicates or "first"
     report.add(
         "duplicate",
         f"{place} ({n} of {len(rows)} rows repeat a time{likeness}); keep one row per time, or, for a file "
@@ -367,7 +367,7 @@ def _settings_of(joined: Duplicates, rows: Rows) -> str:
     """What to set to join the rows of a time, or of a usual period if times are not at equal steps."""
     once = rows.timestamps.unique().sort_values()
     is_even = len(once) < 2 or (Frequency.closest(once)[0].strides(once) > 0).all()
-    return f"dataset.duplicates={joined.value}{'' if is_even else f' dataset.frequency={usual_period(once)}'}"
+    return f"dataset.duplicates={joined}{'' if is_even else f' dataset.frequency={usual_period(once)}'}"
 
 
 def may_drop(n: int, n_rows: int, config: DatasetConfig) -> bool:
@@ -467,7 +467,7 @@ def check_steps(
         if rows.timestamps[last + 1].tz_localize(None) == year and len(rows) - last < SHORT_END * len(rows):
             fills, note = False, "the last rows continue those of a year before, as with a wrong year: fix the dates"
         else:
-            note = _fill_advice(config, [*Fill] if fills else [])
+            note = _fill_advice(config, get_args(Fill) if fills else [])
         rows_missing = "1 row is missing" if missing == 1 else f"{missing} rows are missing"
         report.add(
             "gap",
@@ -480,8 +480,8 @@ def check_steps(
         line = f"{_unexpected(rows, frequency, int(uneven[0]) + 1)}{count_note(len(uneven), 'steps of another length')}"
         line += "; write rows at equal steps"
         if not has_step:
-            line += f", or set {_settings_of(Duplicates.sum, rows)}, or, for means, such as of readings, "
-            line += _settings_of(Duplicates.mean, rows)
+            line += f", or set {_settings_of('sum', rows)}, or, for means, such as of readings, "
+            line += _settings_of("mean", rows)
         report.add("uneven", line, **rows.place(int(uneven[0]) + 1))
     return missing
 
@@ -496,20 +496,20 @@ def fill_for(rows: Rows, n_missing: int) -> Fill:
     used = ~(ends & (shares > MOST_EMPTY))
     missing = (empty[:, used].mean() if used.any() else 0.0) * len(rows) + n_missing
     masks = ends[used].any() or missing >= MANY_MISSING * (len(rows) + n_missing)
-    return Fill.mask if masks else Fill.linear
+    return "mask" if masks else "linear"
 
 
-def _fill_advice(config: DatasetConfig, fills: Sequence[Fill]) -> str:
+def _fill_advice(config: DatasetConfig, fills: Sequence[str]) -> str:
     """What to do about empty cells or missing rows that these settings fill."""
     if config.fill is None and fills:
-        *others, last = [fill.value for fill in fills if fill is not Fill.mask]
+        *others, last = [fill for fill in fills if fill != "mask"]
         words = f"{', '.join(others)} or {last}" if others else last
         return f"set dataset.fill={words}, or mask, which keeps gaps"
     if config.fill is None or config.keeps_gaps:  # a gap this long means wrong dates
         which = "dataset.fill" if config.fill is None else "dataset.fill=mask"
         return f"more rows than {which} puts in: fix the dates"
     limit = "" if config.max_gap is None else f" within dataset.max_gap={config.max_gap}"
-    return f"dataset.fill={config.fill.value} cannot fill it{limit}: fix the file"
+    return f"dataset.fill={config.fill} cannot fill it{limit}: fix the file"
 
 
 def check_cells(
@@ -590,7 +590,7 @@ def _check_column(
     if empty.any() and not config.keeps_gaps:
         is_kept = config.fill is None and fill is not None and not empty.all()
         ends = empty[[0, -1]]
-        fills = [Fill.ffill] * (not ends[0]) + [Fill.linear] * (not ends.any()) + [Fill.zero]
+        fills = ["ffill"] * (not ends[0]) + ["linear"] * (not ends.any()) + ["zero"]
         advice = _fill_advice(config, fills) if is_kept or config.fill is not None else "fix the file"
         few = not (ends.any() and empty.mean() > MOST_EMPTY)
         report.add(
@@ -723,7 +723,7 @@ def first_of_test(rows: Rows, config: DatasetConfig) -> int:
     """The first row of the test part, which decides nothing about the rows before it; all rows without such a part."""
     try:
         step = config.frequency or "h"  # counted in months only
-        if config.split.kind is SplitKind.months and config.frequency is None:
+        if config.split.kind == "months" and config.frequency is None:
             step = Frequency.closest(rows.timestamps)[0].code
         return cut_rows(rows.timestamps, Frequency.parse(step), config.split).test.start
     except ValueError:  # reported where the rows are divided
@@ -751,7 +751,7 @@ def check_outliers(rows: Rows, config: DatasetConfig, report: Report) -> None:
             f"{'' if config.fill else ' with dataset.fill=mask or ffill'}, if it is right, dataset.outliers=keep"
         )
         place = rows.place(int(far[0]), column)
-        report.outliers.append(InputError(line, Repair("outliers", Outliers.missing), code="outlier", **place))
+        report.outliers.append(InputError(line, Repair("outliers", "missing"), code="outlier", **place))
 
 
 def _without_outliers(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
@@ -772,7 +772,7 @@ def check_far(rows: Rows, config: DatasetConfig, report: Report) -> None:
     these spread if they are written as such numbers usually are, otherwise negative and four times as far. Those that
     are `outliers` are reported as such.
     """
-    if config.outliers is Outliers.keep:
+    if config.outliers == "keep":
         return
     columns: dict[str, list[str]] = {}
     for column, values in zip(rows.columns, rows.values.T, strict=True):
@@ -855,15 +855,15 @@ def repair(rows: Rows, config: DatasetConfig, report: Report, *, is_numbered: bo
             step = choose_step(rows, config.frequency, is_numbered=is_numbered)
     if step is not None and config.fill is not None:
         rows, new = _with_missing_rows(rows, step, config.fill, config.max_gap, report)
-    if config.outliers is Outliers.missing:
+    if config.outliers == "missing":
         rows = _without_outliers(rows, config, report)
     return rows if config.fill is None else _filled(rows, new, config.fill, config, report)
 
 
 def joins_rows(times: pd.DatetimeIndex, config: DatasetConfig) -> bool:
     """Whether the rows of a period become one, see `Duplicates`."""
-    if config.duplicates is not Duplicates.mean or config.frequency is None:
-        return config.duplicates is Duplicates.sum and len(times) > 0
+    if config.duplicates != "mean" or config.frequency is None:
+        return config.duplicates == "sum" and len(times) > 0
     return bool((Frequency.parse(config.frequency).strides(times.dropna().unique().sort_values()) == 0).any())
 
 
@@ -889,11 +889,11 @@ def _joined(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
     def totals(numbers: np.ndarray) -> Float64[np.ndarray, "n c"]:
         return np.array([np.bincount(codes, each, n) for each in numbers.T]).reshape(-1, n).T
 
-    values, are_sums = totals(np.where(empty, 0.0, rows.values)), config.duplicates is Duplicates.sum
+    values, are_sums = totals(np.where(empty, 0.0, rows.values)), config.duplicates == "sum"
     if not are_sums:
         counts = totals(~empty)
         values = np.where(counts > 0, values / np.maximum(counts, 1), np.nan)
-    elif config.fill is not Fill.zero:
+    elif config.fill != "zero":
         values[totals(empty) > 0] = np.nan
     order = np.lexsort((~empty.any(axis=1), codes))  # an empty cell is reported in its row
     present, firsts = np.unique(codes[order], return_index=True)
@@ -930,9 +930,9 @@ def _merged(rows: Rows, duplicates: Duplicates, config: DatasetConfig, report: R
     if not n or not may_drop(n, len(rows), config):
         return rows
     first = rows.lines[repeated.argmax()]
-    report.repairs.append(f"{rows.name}: duplicates={duplicates.value} dropped {n} rows, first row {first}")
+    report.repairs.append(f"{rows.name}: duplicates={duplicates} dropped {n} rows, first row {first}")
     merged = rows.take(~repeated)
-    if duplicates is Duplicates.first:
+    if duplicates == "first":
         return merged
     # sort=False: groups in the order of their first rows, like `kept`
     means = pd.DataFrame(rows.values).groupby(rows.timestamps, sort=False).mean()
@@ -960,7 +960,7 @@ def _with_missing_rows(
     new[positions] = False
     first = int(np.flatnonzero(missing)[0])
     report.repairs.append(
-        f"{rows.name}: fill={fill.value} inserted {counted(int(missing.sum()), 'missing row')}, first "
+        f"{rows.name}: fill={fill} inserted {counted(int(missing.sum()), 'missing row')}, first "
         f"{step.future(rows.timestamps[first], 1)[0]} before row {rows.lines[first + 1]}"
     )
     lines = rows.lines[np.searchsorted(positions, np.arange(n))]
@@ -985,24 +985,24 @@ def _filled(rows: Rows, new: Bool[np.ndarray, " t"], fill: Fill, config: Dataset
         return rows
     frame, codes = pd.DataFrame(rows.values), rows.positions(config.categorical)
     filled = {
-        Fill.ffill: frame.ffill,
-        Fill.linear: lambda: _interpolated(frame, first_of_test(rows, config)),
-        Fill.zero: lambda: frame.fillna(0.0),
-        Fill.mask: frame.copy,
+        "ffill": frame.ffill,
+        "linear": lambda: _interpolated(frame, first_of_test(rows, config)),
+        "zero": lambda: frame.fillna(0.0),
+        "mask": frame.copy,
     }[fill]()
-    if fill is Fill.mask:
+    if fill == "mask":
         static = rows.positions(config.static_covariates)
         filled.iloc[:, static] = frame.iloc[:, static].ffill().bfill()
         filled.iloc[:, codes] = filled.iloc[:, codes].fillna(0.0)
     else:
         filled.iloc[:, codes] = frame.iloc[:, codes].ffill()
     values = np.where(_in_long_run(empty, config.max_gap), np.nan, filled.to_numpy())
-    said = (np.isnan(values) if fill is Fill.mask else empty & ~np.isnan(values)) & ~new[:, None]
+    said = (np.isnan(values) if fill == "mask" else empty & ~np.isnan(values)) & ~new[:, None]
     if said.any():
         row = int(said.any(axis=1).argmax())
-        done = f"keeps {said.sum()} empty cells missing" if fill is Fill.mask else f"filled {said.sum()} empty cells"
+        done = f"keeps {said.sum()} empty cells missing" if fill == "mask" else f"filled {said.sum()} empty cells"
         report.repairs.append(
-            f"{rows.name}: fill={fill.value} {done}, first row {rows.lines[row]}, column "
+            f"{rows.name}: fill={fill} {done}, first row {rows.lines[row]}, column "
             f"{rows.columns[int(said[row].argmax())]!r}"
         )
     return replace(rows, values=values)
@@ -1043,7 +1043,7 @@ def until_observed(rows: Rows, text: Mapping[str, pd.Series], config: DatasetCon
     for column, cells in text.items():
         is_observed[:, rows.columns.index(column)] |= np.isin(rows.lines, cells.index)
     is_ahead = rows.timestamps > rows.timestamps[is_observed.any(axis=1)].max()
-    is_ahead &= config.fill not in (Fill.zero, Fill.ffill)
+    is_ahead &= config.fill not in ("zero", "ffill")
     line, rows = "no values, and not read: the forecast begins there", rows.take(~is_ahead)
     if target in rows.columns:
         is_observed, times = is_observed[~is_ahead], rows.timestamps

@@ -16,7 +16,7 @@ import pandas as pd
 from jaxtyping import Float64, Int
 
 from informer.base.errors import InputError, listed
-from informer.config.data import STEP, DatasetConfig, Duplicates, Fill, Outliers, Short
+from informer.config.data import STEP, DatasetConfig
 from informer.config.model import WindowSizes
 from informer.read import checks, time_columns
 from informer.read.cells import is_encoded, key_cells
@@ -200,7 +200,7 @@ def _factorized(cells: pd.Series) -> tuple[Int[np.ndarray, " t"], Sequence[objec
 def _step_with_holidays(times: pd.DatetimeIndex, end: int, config: DatasetConfig) -> Frequency | None:
     """The step of days, weekdays or opening hours if the rows of all series leave out holidays, see
     `Frequency.without_holidays`; `end`: of the first series."""
-    if config.frequency is not None or config.duplicates in (Duplicates.sum, Duplicates.mean):
+    if config.frequency is not None or config.duplicates in ("sum", "mean"):
         return None
     first = times[:end].dropna().unique().sort_values()
     if len(first) < 2 or not Frequency.closest(first)[0].may_close:
@@ -386,10 +386,10 @@ class Reading:
                     if has_steps and (config.fill is None or read.is_increasing):  # others are not filled
                         missing = checks.check_steps(ordered, frequency, unread, config, report)
             is_sound = not len(ordered) or checks.are_sound(ordered.values).all()
-            fill = Fill.linear if is_sound else checks.fill_for(ordered, missing)
+            fill = "linear" if is_sound else checks.fill_for(ordered, missing)
             checks.check_cells(read, text, config, report, fill)
         checks.check_outliers(read, config, report)
-        if history is not None and len(read) + n_unread < history and config.short is not Short.pad:
+        if history is not None and len(read) + n_unread < history and config.short != "pad":
             line = f"{rows.name}: expected at least seq_len={history} rows of history, found {len(read) + n_unread}"
             report.add("history", line, table=rows.name)
         if frequency is None:
@@ -424,9 +424,9 @@ class Reading:
         repaired; None for other series."""
         times, are_alike = rows.timestamps, (self.time_format == STEP) == like.frequency.is_numbered
         is_sound = checks.in_range(self.low[k], self.high[k]).all()
-        if not are_alike or not is_sound or self.config.duplicates is Duplicates.sum:
+        if not are_alike or not is_sound or self.config.duplicates == "sum":
             return None
-        if self.config.outliers is Outliers.missing:
+        if self.config.outliers == "missing":
             first = checks.first_of_test(rows, self.config)
             if any(checks.outliers_of(rows, self.config, first)):
                 return None
@@ -451,7 +451,7 @@ class Reading:
             rows = replace(rows, timestamps=rounded[0])
             report.repairs.append(f"{rows.name}: {rounded[1]}")
         if joins:  # a row with text has no row of its own any more
-            checks.check_cells(rows, text, replace(config, fill=Fill.mask), report)
+            checks.check_cells(rows, text, replace(config, fill="mask"), report)
             rows, text = checks.with_zeros(rows, text), {}
         unread = checks.check_times(self.table, rows.time_col, times, self.time_format, report, rows.name, places)
         rows, ahead = checks.until_observed(rows, text, config)

@@ -7,7 +7,7 @@ from itertools import count
 import pandas as pd
 
 from informer.base.errors import InputError
-from informer.config.data import SplitConfig, SplitKind
+from informer.config.data import SplitConfig
 from informer.config.model import WindowSizes
 from informer.read.frequency import Frequency
 
@@ -55,7 +55,7 @@ def cut_rows(timestamps: pd.DatetimeIndex, frequency: Frequency, config: SplitCo
     Raises:
         InputError: invalid bounds.
     """
-    if config.kind is SplitKind.dates:
+    if config.kind == "dates":
         return _cut(*_date_borders(timestamps, config))
     return _cut(*_count_borders(len(timestamps), frequency, config))
 
@@ -82,7 +82,7 @@ def shortage(split: Split, n: int, config: SplitConfig, *, sizes: WindowSizes, n
     lacking = "; ".join(short) or f"test ends at row {split.test.stop}"
     return (
         f"{name}: {n} rows are too few for seq_len={sizes.seq_len}, pred_len={sizes.pred_len} and split "
-        f"{config.kind.value} {config.train}/{config.val}/{config.test}: {lacking}{at_least}"
+        f"{config.kind} {config.train}/{config.val}/{config.test}: {lacking}{at_least}"
     )
 
 
@@ -99,10 +99,10 @@ def _cut(train: int, val: int, test: int) -> Split:
 
 def _count_borders(n: int, frequency: Frequency, config: SplitConfig) -> Sequence[int]:
     train, val, test = (_number(config, part) for part in ("train", "val", "test"))
-    if config.kind is SplitKind.ratio:
+    if config.kind == "ratio":
         return _ratio_borders(n, train, val, test)
     per_unit = 1
-    if config.kind is SplitKind.months:
+    if config.kind == "months":
         if frequency.per_day is None:
             raise InputError(
                 f"dataset.split.kind=months counts months of 30 days, which rows of frequency {frequency.code} do not "
@@ -121,10 +121,8 @@ def _ratio_borders(n: int, train: float, val: float, test: float) -> tuple[int, 
 def _number(config: SplitConfig, part: str) -> float:
     value: Bound = getattr(config, part)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < MOST:
-        raise InputError(
-            f"dataset.split.{part}: expected a number above 0 for kind={config.kind.value}, found {value!r:.40}"
-        )
-    if config.kind is SplitKind.rows and value != int(value):
+        raise InputError(f"dataset.split.{part}: expected a number above 0 for kind={config.kind}, found {value!r:.40}")
+    if config.kind == "rows" and value != int(value):
         raise InputError(f"dataset.split.{part}: expected whole rows, found {value!r}")
     return float(value)
 
@@ -159,7 +157,7 @@ def _in_zone(date: pd.Timestamp, timestamps: pd.DatetimeIndex, prefix: str) -> p
 
 
 def _rows_for_ratio(n: int, sizes: WindowSizes, config: SplitConfig) -> int | None:
-    if config.kind is not SplitKind.ratio:
+    if config.kind != "ratio":
         return None
     shares = [_number(config, part) for part in ("train", "val", "test")]
     if min(shares) < LEAST_SHARE:
@@ -194,7 +192,7 @@ def split_for(rows: int, horizon: int) -> SplitConfig:
         shares[1] = _rounded_up(test)
     if sum(shares) > 1 - LEAST_TRAIN:  # too few rows for intervals
         shares = [_rounded_up((horizon + 1) / rows)] * 2
-    return SplitConfig(kind=SplitKind.ratio, train=round(1 - sum(shares), 2), val=shares[0], test=shares[1])
+    return SplitConfig(kind="ratio", train=round(1 - sum(shares), 2), val=shares[0], test=shares[1])
 
 
 def _rounded_up(share: float) -> float:

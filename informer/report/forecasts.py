@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from math import nan
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -33,7 +33,7 @@ from informer.report.page import Content, profile, signed, to_html
 from informer.scoring.files import Tidy, named_alike, read_tidy
 from informer.scoring.forecasts import Forecasts
 
-ENDINGS = tuple(f".{kind}.{form.value}" for kind in ("forecast", "rolling") for form in Format)
+ENDINGS = tuple(f".{kind}.{form}" for kind in ("forecast", "rolling") for form in get_args(Format))
 MODEL = "forecast"
 """Its name where the forecaster has none."""
 PAIR = ["series", "column"]

@@ -19,7 +19,7 @@ import pandas as pd
 from jaxtyping import Float64
 
 from informer.base.errors import InputError, counted, listed
-from informer.config.data import DatasetConfig, Fill, InputFormat
+from informer.config.data import DatasetConfig, InputFormat
 from informer.members.baselines import Histories
 from informer.read.checks import Report, check_cells, check_doubts, check_times, read_cells
 from informer.read.columns import has_words, number_columns
@@ -133,9 +133,7 @@ def _numbers(table: Table, names: Sequence[str]) -> dict[str, np.ndarray]:
     check_doubts(table, names, report)
     rows, text = read_cells(table, "", names, unknown)
     for column, values in zip(names, rows.values.T, strict=True):  # one at a time: none can be left out
-        check_cells(
-            replace(rows, columns=(column,), values=values[:, None]), text, DatasetConfig(fill=Fill.mask), report
-        )
+        check_cells(replace(rows, columns=(column,), values=values[:, None]), text, DatasetConfig(fill="mask"), report)
     report.refuse()
     report.warn()
     return dict(zip(names, rows.values.T, strict=True))

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from informer.base import progress
 from informer.base.console import step_bar
-from informer.config.training import Extra, TrainConfig, TrainerConfig
+from informer.config.training import TrainConfig, TrainerConfig
 from informer.data.dataset import Data
 from informer.data.windows import Batch
 from informer.inference.rescore import attention_maps
@@ -207,9 +207,9 @@ def track_epoch(tracker: Tracker, model: ForecastModel, data: Data, epoch: int, 
 
         values["val/forecast"] = png(forecast_figure(model, data), dpi=100)
     values |= interval_curves(model, data, batch_size=trainer.eval_batch_size)
-    if Extra.weights in trainer.track_also:
+    if "weights" in trainer.track_also:
         values |= {f"weights/{name}": float(parameter.detach().norm()) for name, parameter in model.named_parameters()}
-    if Extra.attention in trainer.track_also and tracker.takes_pictures:
+    if "attention" in trainer.track_also and tracker.takes_pictures:
         from informer.base.plots import plot_attention, png
 
         window = data.val.batch(torch.tensor([len(data.val) // 2]))

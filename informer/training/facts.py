@@ -8,7 +8,7 @@ from informer.base.errors import counted, listed, with_addresses
 from informer.checkpoint.format import Checkpoint, DataFacts, Progress
 from informer.checkpoint.network import picked_by_length
 from informer.config import conversion
-from informer.config.data import NonNegative, dataset_words
+from informer.config.data import dataset_words
 from informer.config.overrides import Word, changed_settings, shell_command
 from informer.config.training import TrainConfig
 from informer.data.dataset import Data, non_negative
@@ -104,9 +104,9 @@ def log_run(settings: TrainConfig, data: Data, model: ForecastModel, device: tor
                 f"column {name!r}: {len(categories):,} categories in {n_train:,} training rows, too few rows to learn "
                 "an embedding of each; drop the column, or merge rare categories"
             )
-    precision = resolve_precision(settings.precision, device).value
+    precision = resolve_precision(settings.precision, device)
     log.info(f"model: {n_parameters:,} parameters on {device}, {precision}; run directory {settings.run_dir}")
-    if settings.non_negative is NonNegative.auto and (names := non_negative(settings.non_negative, data)):
+    if settings.non_negative == "auto" and (names := non_negative(settings.non_negative, data)):
         log.info(
             f"forecasts of {listed(names)} are at least zero, like their training rows (non_negative=none turns it off)"
         )

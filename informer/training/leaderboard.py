@@ -21,7 +21,6 @@ from rich.table import Table
 from informer.base.errors import InputError, counted, listed
 from informer.base.progress import report
 from informer.base.quantiles import MEDIAN
-from informer.config.data import Fill
 from informer.data.columns import Roles
 from informer.data.dataset import Provenance, Source, panel_sha256
 from informer.data.seasonality import bridged
@@ -212,7 +211,7 @@ def _trained(name: str, task: _Task, settings: Mapping[str, Any]) -> Forecasts:
     defaults = {"device": task.device, "trainer.tracker": [], "dataset": "csv", **lengths}
     config = compose({**defaults, **given, "model": name, "pred_len": horizon, "targets": [*subject.columns]})
     has_gaps = any(np.isnan(each.values).any() for each in panel)
-    dataset = replace(config.dataset, split=split_for(rows, horizon), fill=Fill.mask if has_gaps else None)
+    dataset = replace(config.dataset, split=split_for(rows, horizon), fill="mask" if has_gaps else None)
     columns = Roles(targets=subject.columns, future_covariates=known).choose(panel[0].columns, name=panel[0].name)
     labels = {each: list(subject.categories[each]) for each in columns.inputs if each in subject.categories}
     source = Source(

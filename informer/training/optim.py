@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.config.training import LossConfig, LossKind, OptimConfig, OptimKind, Precision, Schedule
+from informer.config.training import LossConfig, LossKind, OptimConfig, Precision
 from informer.data.windows import Batch, Windows
 from informer.networks.layers.distribution_head import LIKELIHOODS
 from informer.training.processes import Processes
@@ -64,16 +64,16 @@ class GuardedAdam(torch.optim.Adam):
 def build_optimizer(config: OptimConfig, model: nn.Module) -> GuardedAdam:
     """The optimiser of all trainable parameters."""
     learnt = (p for p in model.parameters() if p.requires_grad)
-    is_decoupled = config.kind is OptimKind.adamw
+    is_decoupled = config.kind == "adamw"
     return GuardedAdam(learnt, lr=config.lr, weight_decay=config.weight_decay, decoupled=is_decoupled)
 
 
 def learning_rate(config: OptimConfig, *, epoch: int, done: float) -> float:
     """Learning rate in `epoch` (from 1), after the share `done` of the run's steps."""
     factors = {
-        Schedule.halving: 0.5 ** (epoch - 1),
-        Schedule.constant: 1.0,
-        Schedule.cosine: 0.5 * (1.0 + math.cos(math.pi * done)),
+        "halving": 0.5 ** (epoch - 1),
+        "constant": 1.0,
+        "cosine": 0.5 * (1.0 + math.cos(math.pi * done)),
     }
     return config.lr * factors[config.schedule]
 
@@ -89,18 +89,18 @@ def gradient_norm(model: nn.Module, clip_norm: float | None) -> torch.Tensor:
 
 def resolve_precision(precision: Precision, device: torch.device) -> Precision:
     """The precision to use on `device`: float32 or bf16."""
-    if precision is not Precision.auto:
+    if precision != "auto":
         return precision
     if device.type == "cuda":
         has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
         has_bf16 = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return Precision.bf16 if has_bf16 else Precision.float32
+    return "bf16" if has_bf16 else "float32"
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
     """Context for the forward pass of a step."""
-    enabled = resolve_precision(precision, device) is Precision.bf16
+    enabled = resolve_precision(precision, device) == "bf16"
     return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
 
 

@@ -14,7 +14,7 @@ from informer.checkpoint.paths import LAST
 from informer.config.data import OWN_PLACES
 from informer.config.fields import check
 from informer.config.overrides import shell_command
-from informer.config.training import Schedule, TrainConfig
+from informer.config.training import TrainConfig
 from informer.data.dataset import Data
 from informer.data.recorded import find_again
 from informer.networks.models.base import Network, network_class
@@ -112,7 +112,7 @@ def note_of_length(settings: TrainConfig, last: Checkpoint, n_windows: int) -> s
     if now == before:
         return None
     affected = []
-    if settings.optim.schedule is Schedule.cosine:
+    if settings.optim.schedule == "cosine":
         totals = (before, now)
         rates = (learning_rate(settings.optim, epoch=progress.epoch, done=progress.step / n) for n in totals)
         affected.append("optim.schedule=cosine, whose rate changes from {:.2g} to {:.2g}".format(*rates))

@@ -361,9 +361,9 @@ def open_sinks(settings: TrainConfig, folder: Path, progress: Progress | None) -
         sinks.append(LossFile(folder, settings.loss, 0 if progress is None else progress.epoch))
     try:
         for kind in kinds:
-            if kind is TrackerKind.tensorboard:
+            if kind == "tensorboard":
                 sinks.append(EventFile(folder / EVENTS, 0 if progress is None else progress.step))
-            elif kind is TrackerKind.csv:
+            elif kind == "csv":
                 sinks.append(CurvesFile(folder / CURVES))
             else:
                 sinks.append(MlflowRun(folder, is_resumed=progress is not None))
@@ -376,5 +376,5 @@ def open_sinks(settings: TrainConfig, folder: Path, progress: Progress | None) -
 
 def check_installed(kinds: Sequence[TrackerKind]) -> None:
     """Raise an InputError if a tracker's package is missing."""
-    if TrackerKind.mlflow in kinds and find_spec("mlflow") is None:
+    if "mlflow" in kinds and find_spec("mlflow") is None:
         raise InputError("trainer.tracker=mlflow: mlflow not installed; pip install mlflow-skinny sqlalchemy alembic")

@@ -53,9 +53,9 @@ def with_transform(settings: TrainConfig, source: Source, device: torch.device) 
     Raises:
         InputError: the data have no training or no validation window.
     """
-    if settings.scaler.transform is not Transform.auto:
+    if settings.scaler.transform != "auto":
         return settings, ""
-    plain = _with(settings, Transform.none)
+    plain = _with(settings, "none")
     positions = source.columns.positions(source.columns.targets)
     lows = [np.nanmin(series.values[:, positions], axis=0, initial=np.inf) for series in source.panel]
     if not (np.min(lows, axis=0) >= 0).any():  # every target has a negative value
@@ -73,16 +73,17 @@ def with_transform(settings: TrainConfig, source: Source, device: torch.device) 
 
 def choose(scores: Mapping[Transform, BlockErrors]) -> tuple[Transform, str]:
     """The transform to use, and why."""
-    chosen = Transform.none
-    for stronger in (Transform.sqrt, Transform.fourth_root):
+    chosen: Transform = "none"
+    strongest: tuple[Transform, ...] = ("sqrt", "fourth_root")
+    for stronger in strongest:
         if _is_better(scores[stronger], scores[chosen]):
             chosen = stronger
-    if chosen is Transform.none:
+    if chosen == "none":
         return chosen, "scaler.transform=none: no root of the targets clearly forecasts better on held-out blocks"
     rmse, mase, smape = scores[chosen].mean(axis=1)
-    base_rmse, base_mase, base_smape = scores[Transform.none].mean(axis=1)
+    base_rmse, base_mase, base_smape = scores["none"].mean(axis=1)
     return chosen, (
-        f"scaler.transform={chosen.value}, for ridge on held-out blocks: MASE {mase:.3g} instead of "
+        f"scaler.transform={chosen}, for ridge on held-out blocks: MASE {mase:.3g} instead of "
         f"{base_mase:.3g}, sMAPE {smape:.3g} instead of {base_smape:.3g} %, RMSE {rmse:.3g} instead of {base_rmse:.3g}"
     )
 

@@ -1,6 +1,7 @@
 """Random combinations of kinds of columns: windows and categories against loops over pandas' rows, written plainly."""
 
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -13,11 +14,8 @@ from informer.config.data import (
     Calendar,
     DatasetConfig,
     FeatureMode,
-    Fill,
     ScalerConfig,
-    ScalerKind,
     SplitConfig,
-    SplitKind,
 )
 from informer.config.model import WindowSizes
 from informer.data.columns import Roles
@@ -26,7 +24,7 @@ from informer.networks.models.config import CalendarEmbed
 
 SIZES = WindowSizes(seq_len=4, label_len=2, pred_len=3)
 TRAIN, VAL, TEST = 24, 12, 14
-SPLIT = SplitConfig(kind=SplitKind.rows, train=TRAIN, val=VAL, test=TEST)
+SPLIT = SplitConfig(kind="rows", train=TRAIN, val=VAL, test=TEST)
 N = TRAIN + VAL + TEST
 KINDS = ("number", "text", "integer")
 NEW_YEAR = "2024-01-01"
@@ -95,14 +93,14 @@ def cases(draw: st.DrawFn) -> Case:
 def read(case: Case, frame: pd.DataFrame) -> Data:
     config = DatasetConfig(
         series_col="id", split=SPLIT, categorical=case.categorical, static_covariates=list(case.static),
-        fill=Fill.mask if case.gaps else None,
+        fill="mask" if case.gaps else None,
     )  # fmt: skip
     roles = Roles(
         targets=["y"], past_covariates=case.names(ahead=False), future_covariates=case.names(ahead=True),
         static_covariates=case.static,
     )  # fmt: skip
     marks = Calendar(CalendarEmbed.timeF, case.fields or ("weekday",), ("US",) if case.holidays else ())
-    scaler = ScalerConfig(kind=ScalerKind.standard, per_series=case.per_series)
+    scaler = ScalerConfig(kind="standard", per_series=case.per_series)
     return load_data(config, SIZES, roles, frame=frame, scaler=scaler, calendar=marks)
 
 
@@ -186,7 +184,7 @@ def test_windows_are_those_of_loops(case: Case) -> None:
             assert batch.series[number] == (k if case.n_series > 1 else -1)
 
 
-M, S, MS = FeatureMode
+M, S, MS = get_args(FeatureMode)
 FOUND = ["a", "b", "c", "d"]
 
 # what is said, then inputs, targets, future covariates

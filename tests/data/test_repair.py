@@ -1,6 +1,7 @@
 """Repairs compared with pandas on the valid table: made only on request, and reported."""
 
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ from entry_points import call, done
 from stores import checked, series_from_frame
 
 from informer.base.errors import Repair, ReportError
-from informer.config.data import DatasetConfig, Duplicates, Fill, Outliers, repaired
+from informer.config.data import DatasetConfig, Fill, repaired
 from informer.data.columns import Roles
 from informer.data.dataset import read_source
 from informer.data.diagnosis import Examined, in_words, survey_file
@@ -38,9 +39,7 @@ def everything_wrong() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def test_prediction_repairs_before_it_takes_the_last_rows() -> None:
     sound, broken = everything_wrong()
-    config = DatasetConfig(
-        sort=True, duplicates=Duplicates.first, confirm=["duplicates"], fill=Fill.linear, columns=["a", "b"]
-    )
+    config = DatasetConfig(sort=True, duplicates="first", confirm=["duplicates"], fill="linear", columns=["a", "b"])
     series = series_from_frame(broken, config, "mine", history=30)
     np.testing.assert_allclose(series.values, sound[["a", "b"]].iloc[-30:])
     # what is older may be beyond repair
@@ -55,15 +54,15 @@ def test_one_setting_repairs_all_series() -> None:
     """Fails if a repair that some series needs is lost where those of several are joined, or replaces a setting."""
     needed = [
         *(Repair("columns", ["a", "b", "c"]), Repair("missing_values", ["-9"]), Repair("columns", ["b", "a"])),
-        *(Repair("fill", Fill.linear), Repair("sort", True), Repair("missing_values", ["x", "-9"])),
-        *(Repair("fill", Fill.mask), Repair("duplicates", Duplicates.first), Repair("confirm", ["duplicates"])),
-        *(Repair("timezone", "Europe/Berlin"), Repair("time_format", "%Y%m%d"), Repair("fill", Fill.linear)),
+        *(Repair("fill", "linear"), Repair("sort", True), Repair("missing_values", ["x", "-9"])),
+        *(Repair("fill", "mask"), Repair("duplicates", "first"), Repair("confirm", ["duplicates"])),
+        *(Repair("timezone", "Europe/Berlin"), Repair("time_format", "%Y%m%d"), Repair("fill", "linear")),
     ]
     expected = DatasetConfig(
-        columns=["a", "b"], missing_values=["-9", "x"], fill=Fill.mask, sort=True, duplicates=Duplicates.mean,
+        columns=["a", "b"], missing_values=["-9", "x"], fill="mask", sort=True, duplicates="mean",
         confirm=["duplicates"], timezone="Europe/Berlin", time_format="%Y%m%d",
     )  # fmt: skip
-    assert repaired(DatasetConfig(duplicates=Duplicates.mean), needed) == expected
+    assert repaired(DatasetConfig(duplicates="mean"), needed) == expected
     assert repaired(DatasetConfig(), []) == DatasetConfig()
 
 
@@ -109,7 +108,7 @@ def test_no_repair_loses_rows_with_a_wrong_year(
     (diagnosis,) = Examined.of(write(frame, tmp_path / "mine.csv"), DatasetConfig()).diagnoses
     assert diagnosis.repairs is None
     assert any("wrong year" in str(problem) for problem in diagnosis.report.problems) or freq in ("W", "B")
-    asked = DatasetConfig(sort=True, duplicates=Duplicates.mean, confirm=["duplicates"])
+    asked = DatasetConfig(sort=True, duplicates="mean", confirm=["duplicates"])
     _, report = checked(frame, asked, "mine")
     assert report.problems
     if shift.years < 0:
@@ -179,7 +178,7 @@ def test_a_proposed_cure_cures(kind: str) -> None:
         cures = [repaired(DatasetConfig(), problem.repairs)] if problem.repairs else []
         if "dataset.fill=" in advice:
             words = advice.partition("dataset.fill=")[2].partition(", which keeps gaps")[0]
-            cures += [DatasetConfig(fill=fill) for fill in Fill if fill.value in words]
+            cures += [DatasetConfig(fill=fill) for fill in get_args(Fill) if fill in words]
         for cure in cures:
             remaining = [str(other).partition("; ")[0] for other in checked(frame, cure, "mine")[1].problems]
             assert cause not in remaining
@@ -247,12 +246,12 @@ def test_outliers_are_named_and_read_as_missing_in_their_own_column(tmp_path: Pa
     assert len(survey.problems) == 1
     assert survey.problems[0].startswith(line)
     assert "(2 such cells)" in survey.problems[0]
-    assert Repair("outliers", Outliers.missing) in survey.repairs
+    assert Repair("outliers", "missing") in survey.repairs
     kept, missing = survey.panel[0].values.T[::-1]
     np.testing.assert_allclose(kept, frame["b"], rtol=1e-15)  # pandas 2 reads text to the last bit but one
     np.testing.assert_allclose(missing, frame["a"].mask(frame["a"] == 9999), rtol=1e-15)
     assert any("row 202, column 'a': outliers=missing: 9999" in line for line in survey.log)
-    assert not survey_file(path, DatasetConfig(outliers=Outliers.keep)).problems
+    assert not survey_file(path, DatasetConfig(outliers="keep")).problems
 
 
 def test_outliers_of_one_of_many_series(tmp_path: Path) -> None:
@@ -263,7 +262,7 @@ def test_outliers_of_one_of_many_series(tmp_path: Path) -> None:
     expected[2, 399] = np.nan
     parts[2].loc[399, "y"] = 1e9
     path = write(pd.concat(parts, ignore_index=True), tmp_path / "long.csv")
-    dataset = DatasetConfig(path=str(path), series_col="name", outliers=Outliers.missing, fill=Fill.mask)
+    dataset = DatasetConfig(path=str(path), series_col="name", outliers="missing", fill="mask")
     panel = read_source(dataset, sizes=SIZES, roles=Roles(), data_dir=tmp_path).panel
     np.testing.assert_allclose([series.values[:, 0] for series in panel], expected, rtol=1e-15)
     assert [len(series.repairs) for series in panel] == [0, 0, 2, 0]

@@ -5,7 +5,7 @@ import pytest
 
 from informer import InputError
 from informer.config.compose import settings_of
-from informer.config.data import DatasetConfig, SplitConfig, SplitKind
+from informer.config.data import DatasetConfig, SplitConfig
 from informer.config.model import WindowSizes
 from informer.read.frequency import Frequency
 from informer.read.split import cut_rows, shortage
@@ -21,7 +21,7 @@ def cut(n: int, freq: str, config: SplitConfig, sizes: WindowSizes = SMALL) -> l
 
 
 def config(kind: str, train: int | float | str, val: int | float | str, test: int | float | str | None) -> SplitConfig:
-    return SplitConfig(kind=SplitKind(kind), train=train, val=val, test=test)
+    return SplitConfig(kind=kind, train=train, val=val, test=test)
 
 
 @pytest.mark.parametrize(("freq", "per_month"), [("h", 720), ("15min", 2880), ("D", 30), ("4h", 180)])

@@ -10,7 +10,7 @@ from entry_points import call, done
 from stores import checked, read_written
 
 from informer import InputError
-from informer.config.data import DatasetConfig, Duplicates, Fill
+from informer.config.data import DatasetConfig
 from informer.data.panel import read_panel
 from informer.read.frequency import Frequency
 
@@ -25,7 +25,7 @@ def sales(n: int = 1500, days: int = 200) -> pd.DataFrame:
 
 
 def read(frame: pd.DataFrame, folder: Path, **settings: object) -> pd.DataFrame:
-    series = read_written(frame, folder, **{"duplicates": Duplicates.sum} | settings)
+    series = read_written(frame, folder, **{"duplicates": "sum"} | settings)
     return pd.DataFrame(series.values, index=series.timestamps, columns=series.columns)
 
 
@@ -47,7 +47,7 @@ def test_means_of_readings(code: str, tmp_path: Path) -> None:
     """Red if readings at irregular times are not averaged as pandas does, or a period without any is no gap."""
     frame = sales()[["sold", "amount", "pieces"]].sample(frac=1, random_state=0).astype({"pieces": float})
     frame.loc[frame.index[5:400], "amount"] = np.nan
-    found = read(frame, tmp_path, duplicates=Duplicates.mean, frequency=code, fill=Fill.mask)
+    found = read(frame, tmp_path, duplicates="mean", frequency=code, fill="mask")
     oracle = frame.set_index("sold").resample(code).mean()
     pd.testing.assert_frame_equal(found, oracle, check_freq=False, check_names=False)
 
@@ -91,7 +91,7 @@ def test_an_unfinished_period_is_named(tmp_path: Path) -> None:
     days = pd.date_range("2022-01-01", "2023-12-14")
     for last, n in (("2023-12-14", 1), ("2023-11-30", 0), ("2023-11-29", 0)):
         frame = pd.DataFrame({"date": days, "sold": 1.5})[days <= last]
-        config = DatasetConfig(duplicates=Duplicates.sum, frequency="MS")
+        config = DatasetConfig(duplicates="sum", frequency="MS")
         _, report = checked(frame, config, "f")
         assert sum("the last sum, 2023-12-01, is of rows up to 2023-12-14" in line for line in report.warnings) == n
         assert sum("the last sum" in line for line in report.warnings) == n
@@ -101,7 +101,7 @@ def test_series_and_categories(tmp_path: Path) -> None:
     frame = sales()
     frame.to_csv(tmp_path / "f.csv", index=False)
     config = DatasetConfig(
-        duplicates=Duplicates.sum,
+        duplicates="sum",
         frequency="D",
         series_col="store",
         categorical=["product"],
@@ -124,9 +124,9 @@ def test_empty_cells_and_text_in_a_sum(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"row 702, column 'amount': expected a number, found an empty cell"):
         read(frame, tmp_path, frequency="D")
     day = frame["sold"].iloc[700].normalize()
-    assert np.isnan(read(frame, tmp_path, frequency="D", fill=Fill.mask).loc[day, "amount"])
+    assert np.isnan(read(frame, tmp_path, frequency="D", fill="mask").loc[day, "amount"])
     others = frame.astype({"amount": float}).set_index("sold")["amount"].resample("D").sum()
-    np.testing.assert_allclose(read(frame, tmp_path, frequency="D", fill=Fill.zero)["amount"], others)
+    np.testing.assert_allclose(read(frame, tmp_path, frequency="D", fill="zero")["amount"], others)
 
 
 @pytest.mark.parametrize("kind", ["times", "dates", "few"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stores import read_series, series_from_table
 
 from informer import InputError
-from informer.config.data import DatasetConfig, Fill
+from informer.config.data import DatasetConfig
 from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
 from informer.read.cells import key_cells
@@ -92,7 +92,7 @@ def test_series_keep_their_names_and_values(rng: np.random.Generator, tmp_path: 
     note(f"keys {kinds}, hours as {hours}; {text[:160]!r}")
     (tmp_path / "f.csv").write_text(text)
     key = columns[0] if len(columns) == 1 else f"[{','.join(columns)}]"
-    config = DatasetConfig(series_col=key, missing_values=[str(missing)], fill=Fill.mask)
+    config = DatasetConfig(series_col=key, missing_values=[str(missing)], fill="mask")
     panel = read_panel([tmp_path / "f.csv"], config, WindowSizes(seq_len=6, label_len=0, pred_len=1))
     found = {tuple(key_cells(key, each.name).values()): each for each in panel}
     assert found.keys() == values.keys()

@@ -8,14 +8,14 @@ import torch
 from published_files import published_folder
 from stores import load_data, one_series
 
-from informer.config.data import DatasetConfig, FeatureMode, SplitConfig, SplitKind
+from informer.config.data import DatasetConfig, SplitConfig
 from informer.config.model import WindowSizes
 from informer.data.columns import Roles
 from informer.data.dataset import Data
 from informer.data.windows import Windows
 
-MONTHS = SplitConfig(kind=SplitKind.months, train=12, val=4, test=4)
-RATIO = SplitConfig(kind=SplitKind.ratio, train=0.7, val=0.1, test=0.2)
+MONTHS = SplitConfig(kind="months", train=12, val=4, test=4)
+RATIO = SplitConfig(kind="ratio", train=0.7, val=0.1, test=0.2)
 SPLITS = {"ETTh1": MONTHS, "WTH": RATIO}
 TIME_FORMATS = {"WTH": "%m/%d/%Y %H:%M"}
 
@@ -31,7 +31,7 @@ def load(
     device: str = "cpu",
 ) -> Data:
     sizes = WindowSizes(seq_len=seq_len, label_len=seq_len // 2, pred_len=pred_len)
-    return load_data(config, sizes, Roles(features=FeatureMode(features), target=target), folder, device=device)
+    return load_data(config, sizes, Roles(features=features, target=target), folder, device=device)
 
 
 def made(folder: Path, *, features: str = "M", target: str | None = None, device: str = "cpu") -> Data:
@@ -43,7 +43,7 @@ def made(folder: Path, *, features: str = "M", target: str | None = None, device
     frame["zeros"] = np.where(t % 5 == 0, 0.0, 1 + rng.random(500))
     frame["flat"] = 4.0
     frame.to_csv(folder / "made.csv", index=False)
-    split = SplitConfig(kind=SplitKind.rows, train=300, val=100, test=100)
+    split = SplitConfig(kind="rows", train=300, val=100, test=100)
     config = DatasetConfig(name="made", file="made.csv", split=split)
     return load(config, folder, seq_len=29, pred_len=5, features=features, target=target, device=device)
 

@@ -62,7 +62,7 @@ def checkpoint(
 
 def reader(content: bytes, form: ExportFormat) -> Callable[[tuple[Tensor, ...]], Tensor]:
     """The code of a user of the file."""
-    if form is ExportFormat.torch_export:
+    if form == "torch_export":
         module = torch.export.load(io.BytesIO(content)).module()
         return lambda windows: module(*windows)
     import onnxruntime
@@ -138,10 +138,10 @@ if __name__ == "__main__":
     forms: dict[str, list[ExportFormat]] = {}
     for argument in sys.argv[1:]:
         form, name = argument.split(":")
-        forms.setdefault(name, []).append(ExportFormat(form))
+        forms.setdefault(name, []).append(form)
     if forms:
         print(json.dumps({key: found for name in forms for key, found in differences(name, forms[name]).items()}))
     else:
         for name in (*attention_names(), *VARIANTS):
-            found = differences(name, [ExportFormat.torch_export, ExportFormat.onnx]).values()
+            found = differences(name, ["torch_export", "onnx"]).values()
             print(f"| `{name}` | {' | '.join(outcome(each) for each in found)} |", flush=True)

@@ -15,7 +15,6 @@ from scipy import stats
 
 from informer import Forecaster, InputError, checkpoint
 from informer.checkpoint import restore_model
-from informer.config.commands import ExportFormat
 from informer.config.training import LossConfig, LossKind
 from informer.inference.export import exported
 from informer.members.network import with_counts
@@ -167,7 +166,7 @@ def test_a_run_with_a_distribution(kind: str, more: list[str], folder: Path) -> 
     assert saved.loss is LossKind(kind)
     if kind == "negative_binomial":
         with pytest.raises(InputError, match=r"format=onnx: quantiles of loss=negative_binomial are sums"):
-            exported(saved, ExportFormat.onnx)
+            exported(saved, "onnx")
     model = restore_model(saved)
     assert model.quantiles == (0.1, 0.5, 0.9)
     frame = pd.read_csv("counts.csv", parse_dates=["date"])
