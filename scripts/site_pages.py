@@ -26,7 +26,7 @@ from mkdocs.utils import get_relative_url
 from informer.checkpoint.network import attention_class, attention_names, attention_node, build_attention
 from informer.commands.cli import COMMANDS, settings_class
 from informer.config import model as families
-from informer.config.compose import choices_of, described, help_of
+from informer.config.compose import choices_of, help_of
 from informer.config.fields import Checked, Count, default_of, fields_of, keys_of
 from informer.config.overrides import to_display
 from informer.config.training import TrainConfig
@@ -138,9 +138,7 @@ def _table(prefix: str, schema: type, *, own: bool = False) -> Iterator[str]:
     for key, field in keys_of(schema, prefix).items():
         if own and "." in key:
             continue
-        meaning = (
-            described(schema, key.removeprefix(prefix)).replace("|", "\\|").replace("_<", "\\_<").replace("<", "&lt;")
-        )
+        meaning = (field.description or "").replace("|", "\\|").replace("_<", "\\_<").replace("<", "&lt;")
         yield f"| `{key}` | {_kind(field.annotation)} | `{to_display(default_of(field))}` | {meaning} |"
 
 

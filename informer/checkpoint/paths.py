@@ -10,10 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from informer.base.errors import InputError
 from informer.base.files import check_no_input_overwritten, expanded, only_writer, write_atomic, writing
 from informer.config.conversion import read_json
 from informer.config.data import is_plain_name
+from informer.config.fields import adapter
 from informer.config.overrides import shell_command
 
 BEST, LAST, REFIT = "best.safetensors", "last.safetensors", "refit.safetensors"
@@ -199,10 +202,8 @@ def forecasting_checkpoint(path: str | Path) -> Path:
     return path / REFIT if (path / REFIT).exists() else path
 
 
-KINDS = {"data": dict, "digests": dict, "resumed": list}
+KINDS = {"data": dict[str, Any], "digests": dict[str, str | None], "resumed": list[dict[str, Any]]}
 """Entries that the program reads, with their types; the others are only for people."""
-PARTS = {"digests": (str, type(None)), "resumed": dict}
-"""Types of the values in these entries."""
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
@@ -216,8 +217,10 @@ def read_facts(folder: Path) -> dict[str, Any]:
         return {}
     facts = read_json(path)
     for name, kind in KINDS.items():
-        entry = facts.get(name, kind())
-        elements = entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
-        if not isinstance(entry, kind) or not all(isinstance(element, PARTS.get(name, object)) for element in elements):
-            raise InputError(f"{path}: {name}: found {entry!r:.80}, which no run writes; put the run's own file back")
+        try:
+            adapter(kind).validate_python(facts.get(name, kind()), strict=True)
+        except ValidationError as error:
+            raise InputError(
+                f"{path}: {name}: found {facts[name]!r:.80}, which no run writes; put the run's own file back"
+            ) from error
     return facts

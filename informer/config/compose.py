@@ -13,7 +13,7 @@ from enum import Enum
 from inspect import cleandoc
 from textwrap import wrap
 from types import UnionType
-from typing import Any, Literal, cast, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from rich.console import Console
@@ -30,7 +30,6 @@ from informer.config.fields import (
     check,
     default_of,
     facts_of,
-    fields_of,
     is_address,
     keys_of,
     unknown,
@@ -78,7 +77,8 @@ def run_command(schema: type[S], words: Sequence[str], action: Callable[[S], obj
     with refusing():
         if {"--help", "-h"} & {*words}:
             print(help_of(schema), end="")
-        elif (shown := _without(words, ("--cfg=job",), ("--cfg", "job"), ("-c", "job"))) is not None:
+        elif {"--cfg", "--cfg=job", "-c"} & {*words}:
+            shown = [word for word in words if word not in ("--cfg", "--cfg=job", "-c", "job")]
             import yaml
 
             print(yaml.safe_dump(to_plain(read_words(schema, shown)), sort_keys=False, allow_unicode=True), end="")
@@ -88,15 +88,6 @@ def run_command(schema: type[S], words: Sequence[str], action: Callable[[S], obj
             )
         else:
             action(settings_of(schema, words))
-
-
-def _without(words: Sequence[str], *forms: tuple[str, ...]) -> list[str] | None:
-    """The words without one of these options; None if they have none of them."""
-    for place in range(len(words)):
-        for form in forms:
-            if tuple(words[place : place + len(form)]) == form:
-                return [*words[:place], *words[place + len(form) :]]
-    return None
 
 
 def settings_of(schema: type[S], words: Sequence[str]) -> S:
@@ -186,7 +177,7 @@ def help_of(schema: type[Checked], *, with_groups: bool = False) -> str:
     if with_groups:
         lines += [
             "Keys, as key=value; those that are set most often:",
-            *(row for key in MOST_SET for row in _rows_of(schema, key, keys[key])),
+            *(row for key in MOST_SET for row in _rows_of(key, keys[key])),
         ]
         lines.append("")
         lines.append("Groups, as group=option (attn@decoder_attn and attn@cross_attn take the same options as attn):")
@@ -202,7 +193,7 @@ def help_of(schema: type[Checked], *, with_groups: bool = False) -> str:
         if (own := key.rpartition(".")[0]) != node:
             node = own
             lines.append("")
-        lines += _rows_of(schema, key, keys[key])
+        lines += _rows_of(key, keys[key])
     if with_groups:
         lines += ["", "Parameters of mechanisms, such as attn.factor=3:"]
         for path in sorted(resource("conf/attn").glob("*.yaml")):
@@ -213,11 +204,11 @@ def help_of(schema: type[Checked], *, with_groups: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rows_of(schema: type[Checked], key: str, field: FieldInfo) -> list[str]:
+def _rows_of(key: str, field: FieldInfo) -> list[str]:
     """The lines of a key."""
     choices, default = choices_of(field.annotation), default_of(field)
     word = f"{key}={'|'.join(choices)}" if 0 < len("|".join(choices)) < INDENT else key
-    said = described(schema, key) + ("" if default is None else f" ({to_display(default)})")
+    said = (field.description or "") + ("" if default is None else f" ({to_display(default)})")
     rows = wrap(said, WIDTH - INDENT - 2, break_long_words=False, break_on_hyphens=False)
     if len(word) < INDENT:
         word, rows = f"{word:<{INDENT}}{rows[0]}", rows[1:]
@@ -233,17 +224,3 @@ def choices_of(hint: Any) -> list[str]:
     if isinstance(hint, type) and issubclass(hint, Enum):
         return [*hint.__members__]
     return ["true", "false"] if hint is bool else []
-
-
-def described(schema: type, key: str) -> str:
-    """The line about a key, which a subclass may leave to its parents."""
-    name, _, rest = key.partition(".")
-    if rest:
-        return described(type(default_of(fields_of(schema)[name])), rest)
-    for parent in schema.__mro__:
-        for own, field in vars(parent).get("__pydantic_fields__", {}).items():
-            if name in (own, field.alias) and field.description:
-                return cast(str, field.description)
-        if said := getattr(vars(parent).get("__dataclass_fields__", {}).get(name), "metadata", {}).get("description"):
-            return cast(str, said)
-    return ""

@@ -8,7 +8,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from enum import Enum
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,21 +15,15 @@ import yaml
 
 from informer.base.errors import InputError, reason_of
 from informer.config.data import without_location
-from informer.config.fields import Checked, S, adapter, check, fields_of, refusing_values
+from informer.config.fields import Checked, S, adapter, check, refusing_values
 from informer.config.overrides import escaped, mapped, unescaped
 from informer.config.training import TrainConfig
 
 
 def to_plain(settings: Checked) -> dict[str, Any]:
     """Plain containers for yaml and model files, by key."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, Checked):
-            return to_plain(value)
-        return value.name if isinstance(value, Enum) else value
-
-    named = {field.alias or name: getattr(settings, name) for name, field in fields_of(type(settings)).items()}
-    return {key: mapped(value, plain) for key, value in named.items()}
+    plain = adapter(type(settings)).dump_python(settings, mode="json", by_alias=True, serialize_as_any=True)
+    return cast(dict[str, Any], plain)
 
 
 def node_of(schema: type[S], plain: Mapping[str, Any]) -> S:

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BeforeValidator
 
-from informer.base.errors import InputError, Repair, listed
+from informer.base.errors import Repair, listed
 from informer.config.fields import Checked, facts_of, fields_of, setting, settings
 from informer.config.overrides import changed_settings, elements_of, to_display
 from informer.networks.models.config import CalendarEmbed
@@ -165,18 +165,11 @@ class Calendar:
         kind: encoding of the marks.
         fields: names from FIELDS. Empty: the fields that change from row to row at the step of the series.
         holidays: countries or parts of countries (DE, DE-BY), with one mark each.
-
-    Raises:
-        InputError: unknown field or country, or the package for holidays is missing.
     """
 
     kind: CalendarEmbed
     fields: tuple[str, ...] = ()
     holidays: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for problem in [*(field_problems(self.fields) if self.fields else ()), *holiday_problems(self.holidays)]:
-            raise InputError(problem)
 
 
 def field_problems(fields: Sequence[str]) -> Iterator[str]:
@@ -215,9 +208,6 @@ def _region_problems(region: str) -> Iterator[str]:
         yield f"dataset.holidays: {country} has no part {subdivision[:20]!r}; its parts are {subdivisions}"
 
 
-Value = TypeVar("Value")
-
-
 FeatureMode = Literal["M", "S", "MS"]
 """M: all columns in and out; S: only the target in and out; MS: all columns in, the target out."""
 
@@ -251,27 +241,6 @@ class SplitConfig(Checked):
     test: int | float | str | None = setting(0.2, "Size of the test part, or the first time after it; null: the end.")
 
 
-def first_set(values: Sequence[Value]) -> Value:
-    """One value for several series: the first that is set, or else the first."""
-    return next(filter(None, values), values[0])
-
-
-def union_of(lists: Sequence[Sequence[str]]) -> list[str]:
-    """One list for several series: the elements of all lists."""
-    return list(dict.fromkeys(element for each in lists for element in each))
-
-
-def in_all(lists: Sequence[Sequence[str] | None]) -> list[str] | None:
-    """One list of columns for several series: those that all lists contain; None stands for all columns."""
-    given = [each for each in lists if each is not None]
-    return [name for name in given[0] if all(name in other for other in given)] if given else None
-
-
-def fill_of_all(fills: Sequence[Fill | None]) -> Fill | None:
-    """One value for several series: mask if any needs it, otherwise the first that is set."""
-    return "mask" if "mask" in fills else first_set(fills)
-
-
 def key_columns(series_col: str | None) -> list[str]:
     """The columns that name the series together: those in the brackets of `[store,item]`, or one."""
     if series_col is None:
@@ -303,13 +272,11 @@ class InputFormat(Checked):
 
     NODE: ClassVar[str] = "dataset."
 
-    # `repair`, of a setting that a `Repair` may change: the value that serves several; the others: see `settings_that`
     series_col: str | None = setting(
         None,
         "Column with the name of each row's series, or columns, [store,item]; null: one series.",
         of_cells=True,
         is_name=True,
-        repair=first_set,
     )
     short: Short | None = setting(None, "What to do with series that are too short for a window.")
     time_col: str | None = setting(None, "Time column; null: detected.", is_name=True)
@@ -317,12 +284,9 @@ class InputFormat(Checked):
     time_format: str | None = setting(
         None,
         "strptime format of the times (%Y-Q%q: quarters, %G-W%V: ISO weeks), s, ms, us, ns, excel or step.",
-        repair=first_set,
         check=format_problems,
     )
-    timezone: str | None = setting(
-        None, "Time zone of local times, such as Europe/Berlin.", repair=first_set, check=zone_problems
-    )
+    timezone: str | None = setting(None, "Time zone of local times, such as Europe/Berlin.", check=zone_problems)
     frequency: str | None = setting(
         None, "Step between rows: h, 15min, B, C-MonTueSat, 30min-MonTue0830-1730, step; null: inferred."
     )
@@ -339,27 +303,22 @@ class InputFormat(Checked):
         list,
         "Words and numbers, such as [closed,-999], that mean a missing value.",
         of_cells=True,
-        repair=union_of,
         check=missing_problems,
     )
-    sort: bool | None = setting(None, "Sort rows by time.", repair=first_set)
+    sort: bool | None = setting(None, "Sort rows by time.")
     duplicates: Duplicates | None = setting(
-        None, "What to keep of rows with the same time; sum, mean: of each period of frequency.", repair=first_set
+        None, "What to keep of rows with the same time; sum, mean: of each period of frequency."
     )
-    fill: Fill | None = setting(
-        None, "How to fill empty cells and missing rows; mask keeps them missing.", repair=fill_of_all
-    )
+    fill: Fill | None = setting(None, "How to fill empty cells and missing rows; mask keeps them missing.")
     max_gap: int | None = setting(None, "Longest run of rows to fill; null: no limit.", ge=1)
     outliers: Literal["keep", "missing"] | None = setting(
-        None, "What to do about readings far from all others; null: warn, and ask before forecasting.", repair=first_set
+        None, "What to do about readings far from all others; null: warn, and ask before forecasting."
     )
     ended: Ended | None = setting(None, "Whether series that ended before most others are forecast.")
     min_observed: float | None = setting(
         None, "With fill=mask, least share of rows with a target in a window.", gt=0, le=1
     )
-    confirm: list[str] = setting(
-        list, "Repairs that may drop more than 0.5 % of the rows: [duplicates].", repair=union_of
-    )
+    confirm: list[str] = setting(list, "Repairs that may drop more than 0.5 % of the rows: [duplicates].")
     max_file_mb: float = setting(4096.0, "Limit of a file's size in MB.", **LIMIT, gt=0)
     max_line_mb: float = setting(64.0, "Limit of the size of a line in MB.", **LIMIT, gt=0)
     max_cell: int = setting(LONGEST_CELL, "Limit of the characters of a cell.", **LIMIT, ge=1, le=LONGEST_CELL)
@@ -424,19 +383,17 @@ class DatasetConfig(InputFormat):
         list, "Countries or their parts, DE or [DE-BY,FR], with one mark each for public holidays.",
         check=holiday_problems,
     )  # fmt: skip
-    columns: list[str] | None = setting(None, "Value columns, in this order; null: all numeric ones.", repair=in_all)
-    exclude: list[str] = setting(list, "Columns to ignore.", repair=union_of)
+    columns: list[str] | None = setting(None, "Value columns, in this order; null: all numeric ones.")
+    exclude: list[str] = setting(list, "Columns to ignore.")
     exclude_files: list[str] = setting(list, "Names of files in path to ignore.")
     target: str | None = setting(None, "Column to forecast by default; null: the last value column.", is_name=True)
-    categorical: list[str] = setting(
-        list, "Columns with categories, as text or numbers.", of_cells=True, repair=union_of
-    )
-    static_covariates: list[str] = setting(list, "Columns that are constant within each series.", repair=union_of)
+    categorical: list[str] = setting(list, "Columns with categories, as text or numbers.", of_cells=True)
+    static_covariates: list[str] = setting(list, "Columns that are constant within each series.")
     split: SplitConfig = setting(SplitConfig)
     url: str | None = setting(None, "Address of a missing file; needs sha256.", place="published")
     sha256: str | None = setting(None, "Checksum of the published file.", place="published")
     hint: str | None = setting(None, "Where to get a file without url.", place="published")
-    sort: bool = setting(False, "Sort rows by time.", repair=first_set)
+    sort: bool = setting(False, "Sort rows by time.")
     ended: Ended = setting("skip", "Whether series that ended before most others are forecast.")
     min_observed: float = setting(0.5, "With fill=mask, least share of rows with a target in a window.", gt=0, le=1)
 
@@ -484,9 +441,15 @@ def repaired(dataset: DatasetConfig, repairs: Iterable[Repair]) -> DatasetConfig
 
     A repair that a series does not need does not change it.
     """
-    declared = fields_of(DatasetConfig)
     for repair in repairs:
-        joined = facts_of(declared[repair.setting])["repair"]([getattr(dataset, repair.setting), repair.value])
+        joined: Any
+        own, new = getattr(dataset, repair.setting), repair.value
+        if repair.setting == "columns":
+            joined = new if own is None else [name for name in own if name in new]
+        elif isinstance(new, list):
+            joined = [*dict.fromkeys([*own, *new])]
+        else:
+            joined = "mask" if "mask" in (own, new) else own or new
         dataset = replace(dataset, **{repair.setting: joined})
     return dataset
 

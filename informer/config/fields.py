@@ -25,7 +25,7 @@ _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]+)://")
 Count = Annotated[int, Field(ge=1)]
 """A number of something, at least 1."""
 
-RULES = ConfigDict(extra="forbid", allow_inf_nan=False, populate_by_name=True)
+RULES = ConfigDict(extra="forbid", allow_inf_nan=False, populate_by_name=True, ser_json_inf_nan="constants")
 
 
 def is_address(word: str) -> bool:

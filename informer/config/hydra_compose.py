@@ -25,7 +25,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from informer.base.errors import InputError
 from informer.base.extensions import GROUPS, import_named, installed
 from informer.base.runtime import resource
-from informer.config.compose import help_of, no_setting, options_of, refusing
+from informer.config.compose import groups, help_of, no_setting, options_of, refusing
 from informer.config.conversion import node_of, to_plain
 from informer.config.fields import check, keys_of, unknown
 from informer.config.model import settings_of
@@ -231,16 +231,11 @@ def _one_line(error: BaseException) -> str:
 
 
 def check_groups(overrides: Sequence[str]) -> None:
-    """Raise InputError for `attn=null` and the like, if null is not an option of the group; Hydra's error does not
-    name the group."""
-    node: Any = OmegaConf.to_container(OmegaConf.load(CONF / "train.yaml"))
-    defaults = {
-        group: option for entry in node["defaults"] if isinstance(entry, dict) for group, option in entry.items()
-    }
+    """Raise InputError for `attn=null` and the like; Hydra's error does not name the group."""
+    names = groups()
     for key, _, value in (override.partition("=") for override in overrides):
-        if value == "null" and defaults.get(key) is not None:
-            options = options_of(key.partition("@")[0])
-            raise InputError(f"{key}: expected one of {', '.join(options)}, found null")
+        if value == "null" and (group := key.partition("@")[0]) in names:
+            raise InputError(f"{key}: expected one of {', '.join(options_of(group))}, found null")
 
 
 def _job() -> str:

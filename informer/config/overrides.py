@@ -34,7 +34,10 @@ _WORDS = ("null", "true", "false", "nan", "inf")
 """Words that Hydra's grammar does not read literally."""
 _WORD = re.compile(r"[A-Za-z_]\w*|-?\d+(\.\d+)?")
 """Elements of a list that are displayed without quotes."""
-_END = re.compile(r"\s*(,|$)")
+_PART = re.compile(
+    rf"\s*((?:{_QUOTED.pattern})(?=\s*(?:,|$))|(?:\[(?:[^\[\]]|\[[^\[\]]*\])*\]|[^,])*?)\s*(,|\Z)", re.DOTALL
+)
+"""A part of a list, in quotes or with commas only in brackets, which may have others inside; and the comma after it."""
 _FUNCTION = re.compile(r"(choice|range|interval|glob|sort|shuffle|tag|str)\(.*\)", re.DOTALL)
 """A sweep that Hydra works out."""
 _CONSTANTS = {"null": None, "true": True, "false": False}
@@ -122,24 +125,13 @@ def for_hydra(word: str, keys: Mapping[str, FieldInfo], *, is_sweep: bool) -> st
 
 def _split(text: str) -> list[str]:
     """Parts between commas, without blanks around them; commas in quotes or in pairs of brackets do not count."""
-    closing: dict[int, int] = {}
-    opened: list[int] = []
-    for position, sign in enumerate(text):
-        if sign == "[":
-            opened.append(position)
-        elif sign == "]" and opened:
-            closing[opened.pop()] = position
-    parts, start, position = [], 0, 0
-    while position < len(text):
-        quoted = None if text[start:position].strip() else _QUOTED.match(text, position)
-        if quoted and _END.match(text, quoted.end()):
-            position = quoted.end()
-        elif text[position] == ",":
-            parts.append(text[start:position].strip())
-            position = start = position + 1
-        else:
-            position = closing.get(position, position) + 1
-    return [*parts, text[start:].strip()]
+    parts, position, sign = list[str](), 0, ","
+    while sign:
+        match = _PART.match(text, position)
+        assert match is not None, "the end of the text ends a part"
+        parts.append(match[1])
+        position, sign = match.end(), match[2]
+    return parts
 
 
 def _without_quotes(text: str) -> str:

@@ -19,7 +19,7 @@ from informer.base.console import logging_to, say
 from informer.base.errors import InputError, Repair, counted, listed, printable
 from informer.base.files import expanded
 from informer.config.commands import InspectConfig
-from informer.config.data import DatasetConfig, key_columns, repaired, union_of
+from informer.config.data import DatasetConfig, key_columns, repaired
 from informer.config.model import WindowSizes
 from informer.config.overrides import changed_settings, shell_command, to_display
 from informer.data.scaler import standard_deviation
@@ -251,7 +251,7 @@ def _survey(path: Path, found: Examined) -> Survey:
     read = [series for series in panel if series is not None]
     read = read if len(read) == len(panel) else []
     with_far = [diagnosis.report for diagnosis in found.diagnoses if diagnosis.report.far]
-    far = union_of([report.far for report in with_far])
+    far = [*dict.fromkeys(name for report in with_far for name in report.far)]
     warnings = [line for report in with_far for line in report.warnings if "dataset.missing_values=" in line]
     return Survey(
         path=str(path),
