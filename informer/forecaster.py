@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final
 
 import pandas as pd
 from rich.console import Console
@@ -34,7 +34,6 @@ from informer.data.diagnosis import series_column
 from informer.data.history import Future
 from informer.inference.model import Answer, TrainedModel, of_panels
 from informer.inference.rolling import (
-    all_rows,
     first_origin,
     held_out,
     origins,
@@ -106,7 +105,6 @@ def by_name(frames: Mapping[Any, Frame] | Sequence[Frame]) -> Mapping[Any, Frame
     return frames if isinstance(frames, Mapping) else {f"frames[{i}]": frame for i, frame in enumerate(frames)}
 
 
-Key = TypeVar("Key")
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -362,9 +360,7 @@ class Forecaster:
         else:
             every = self.trained.scored.member.supported(every)
             panel, paths = self._forecasts_of(frame, future, horizon=horizon, intervals=every, dataset=dataset)
-            h = paths.mean.shape[1]
-            earlier = all_rows(self.trained, [named_source(frame)], None, h)
-            held = held_out(self.trained, earlier, h, LEVELS)
+            held = held_out(self.trained, [named_source(frame)], paths.mean.shape[1], LEVELS)
         table = totals(panel, paths, wanted, held, DatasetConfig(), "").table
         return keyed_like(frame, table, ())
 
@@ -432,12 +428,12 @@ class Forecaster:
         if self._is_untrained:
             return self._untrained(frame).skill(horizon)
         model, how = self.trained, PredictConfig(horizon=None if horizon is None else str(horizon), stride=stride)
-        panel = self._panel(frame, ahead=model.reach(horizon))
+        panel = model.reader.series(*named_source(frame), ahead=model.reach(horizon))
         chosen, _ = with_origins(model, panel, how)
-        scored = rolling_scores(model, chosen, how)
-        for _ in roll_panel(model, chosen, how, scored=scored):
+        scores = rolling_scores(model, chosen, how)
+        for _ in roll_panel(model, chosen, how, scores=scores):
             pass  # the tables are not needed; making them fills the scores
-        return scored[0].skill
+        return scores.skill
 
     @_front
     def plot(
@@ -462,23 +458,11 @@ class Forecaster:
         title = names[place] if len(panel) > 1 else ""
         return figure_of(panel[place], of_series(paths, place), title=title, main=main)
 
-    @overload
-    def predict_many(
-        self, frames: Mapping[Key, Frame], *, horizon: int | str | None = None, intervals: int | Sequence[int] = (),
-        futures: Mapping[Key, Frame] | None = None,
-    ) -> dict[Key, Any]: ...  # fmt: skip
-
-    @overload
-    def predict_many(
-        self, frames: Sequence[Frame], *, horizon: int | str | None = None, intervals: int | Sequence[int] = (),
-        futures: Sequence[Frame] | None = None,
-    ) -> list[Any]: ...  # fmt: skip
-
     @_front
     def predict_many(
-        self, frames: Mapping[Key, Frame] | Sequence[Frame], *, horizon: int | str | None = None,
-        intervals: int | Sequence[int] = (), futures: Mapping[Key, Frame] | Sequence[Frame] | None = None,
-    ) -> dict[Key, Any] | list[Any]:  # fmt: skip
+        self, frames: Mapping[Any, Frame] | Sequence[Frame], *, horizon: int | str | None = None,
+        intervals: int | Sequence[int] = (), futures: Mapping[Any, Frame] | Sequence[Frame] | None = None,
+    ) -> Any:  # fmt: skip
         """`predict` for many tables, in batches; errors and other arguments as for `predict`.
 
         Args:
@@ -487,7 +471,7 @@ class Forecaster:
             futures: future covariates, by the same names or in the same order.
 
         Returns:
-            Forecasts by the same names, or in the same order, each of the type of its table.
+            A dict of forecasts by the same names, or a list in the same order, each of the type of its table.
         """
         ahead = None if futures is None else by_name(futures)
         by_frame, are_named = by_name(frames), isinstance(frames, Mapping)
@@ -495,10 +479,6 @@ class Forecaster:
         pairs = zip(by_frame.values(), forecasts, strict=True)
         tables = [keyed_like(frame, table_of(panel, paths), panel[0].keys) for frame, (panel, paths) in pairs]
         return dict(zip(frames, tables, strict=True)) if are_named else tables
-
-    def _panel(self, frame: Frame, ahead: int | None = None) -> list[Series]:
-        """The series of a table; `ahead`: see `Reader.series`."""
-        return self.trained.reader.series(*named_source(frame), ahead=ahead)
 
     def _forecasts_of(self, frame: Frame, future: Frame | None, **how: Any) -> Answer:
         """The forecasts of a table; arguments as of `_forecasts`."""
@@ -598,7 +578,7 @@ class Forecaster:
         model = self.trained.scored
         if model.checkpoint.refit:
             log.warning("backtest: the model was fitted on all rows of its data; errors on these are too small")
-        panel = self._panel(frame, ahead=model.reach(horizon))
+        panel = model.reader.series(*named_source(frame), ahead=model.reach(horizon))
         rows = None if horizon is None else str(horizon)
         how = PredictConfig(horizon=rows, stride=stride, from_date=start, intervals=levels, adaptive=adaptive)
         firsts = [0 if start is None else first_origin(model, series, start) for series in panel]

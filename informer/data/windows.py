@@ -91,11 +91,6 @@ class Batch(NamedTuple):
     units: DataUnits
     series: Int[Tensor, " b"]
 
-    def first(self, n: int) -> "Batch":
-        """The first n windows."""
-        cut = itemgetter(slice(n))
-        return Batch(*(part.mapped(cut) if isinstance(part, DataUnits) else cut(part) for part in self))  # type: ignore[arg-type]
-
     def in_units(self, scaled: Float[Tensor, "b pred n"]) -> Float64[Tensor, "b pred n"]:
         """Targets of this batch in data units."""
         return self.units.original(scaled)

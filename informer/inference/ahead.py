@@ -11,7 +11,7 @@ What is put back is a mean, over all quantiles with their tails: the middle quan
 sums of forecasts would be too low.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import final
@@ -20,12 +20,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from informer.base.quantiles import MEDIAN
 from informer.data.history import future_index
 from informer.members.regression import Effects, Terms, evenly
 from informer.members.zero import Histories, Pretrained
 from informer.networks.models.zero import at_level
-from informer.read.frequency import Frequency
 from informer.read.series import Series, column_values
 
 NETWORK, EFFECTS, BOTH = "network", "effects", "effects + network"
@@ -53,21 +51,6 @@ class Known:
     columns: tuple[str, ...]
     categorical: tuple[str, ...] = ()
     holidays: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Remainders:
-    """What effects leave of n histories, and the effects in the rows after them.
-
-    Args:
-        histories: what is left.
-        effect: the effects.
-        is_ratio: whether what is left is a ratio.
-    """
-
-    histories: Histories
-    effect: Float64[np.ndarray, "n h"]
-    is_ratio: np.ndarray
 
 
 @final
@@ -121,39 +104,49 @@ class PanelEffects:
         by_target = [each.contributions(s, times, ahead) for each in self.by_column]
         return {name: np.stack([parts[name] for parts in by_target], axis=1) for name in by_target[0]}
 
-    def remainders(
+    def candidates(
         self,
+        member: Pretrained,
+        past: Histories,
         panel: Sequence[Series],
         origins: Sequence[tuple[int, int]],
-        ahead: Mapping[int, np.ndarray],
+        ahead: Sequence[np.ndarray],
         horizon: int,
-        seasons: tuple[int, int],
-        rows: int,
-    ) -> Remainders:
-        """What is left before each origin (series, rows before it), and the effects after it, of each target.
+    ) -> dict[str, Candidate]:
+        """Point forecasts and quantiles of EFFECTS and BOTH of each target from origins (series, rows before it).
 
         Args:
-            ahead: values of the columns known ahead in the rows after the end of each series.
-            horizon, seasons, rows: rows to forecast, and as of `Histories.of`.
+            past: the targets before the origins.
+            ahead: values of the columns known ahead in the rows after the end of each series; empty: of the series.
+            horizon: rows to forecast.
         """
         histories, effects, ratios, done = list[np.ndarray](), list[np.ndarray](), list[bool](), dict[int, np.ndarray]()
+        rows, levels = member.network.version.history, member.network.version.levels
         firsts = {s: max(end - rows, 0) for s, end in sorted(origins, reverse=True)}
         for s, end in origins:
             series, first = panel[s], firsts[s]
             if s not in done:
                 own = series.part(slice(first, None))
                 times, known = own.timestamps, column_values(own, self._known.columns)
-                if s in ahead:
+                if len(ahead):
                     times = pd.DatetimeIndex(times.append(future_index(series, len(ahead[s]))))
                     known = np.concatenate([known, ahead[s]])
                 done[s] = np.stack([each.predict(s, times, known) for each in self.by_column])
             values = column_values(series, self._columns)[first:end].T
             for each, effect, column in zip(self.by_column, done[s], values, strict=True):
-                past, after = effect[: end - first], effect[end - first :][:horizon]
-                histories.append(each.remainder(s, column, past))
+                before, after = effect[: end - first], effect[end - first :][:horizon]
+                histories.append(each.remainder(s, column, before))
                 effects.append(np.pad(after, (0, horizon - len(after)), mode="edge"))
                 ratios.append(each.is_ratio)
-        return Remainders(Histories.of(histories, seasons, rows), np.stack(effects), np.array(ratios))
+        rest = member.quantiles(Histories.of(histories, past.seasons, rows), panel[0].frequency, horizon)
+        mean, effect, is_ratio = rest @ mean_weights(levels), np.stack(effects), np.array(ratios)[:, None]
+        quantiles = np.where(is_ratio[..., None], effect[..., None] * rest, effect[..., None] + rest)
+        expected = np.where(is_ratio, effect * mean, effect + mean)
+        shift, factor = (effect - expected)[..., None], (1 / np.maximum(mean, 1e-9))[..., None]
+        around = np.where(is_ratio[..., None], quantiles * factor, quantiles + shift)
+        found = {EFFECTS: (effect, around), BOTH: (expected, quantiles)}
+        bounded = past.bounded
+        return {kind: (bounded(point[..., None])[..., 0], bounded(of)) for kind, (point, of) in found.items()}
 
 
 @cache
@@ -162,24 +155,3 @@ def mean_weights(levels: tuple[float, ...]) -> Float64[np.ndarray, " n"]:
     unit = np.eye(len(levels))
     weights: np.ndarray = np.mean([at_level(unit, (k + 0.5) / POINTS, levels) for k in range(POINTS)], axis=0)
     return weights
-
-
-def candidates(
-    member: Pretrained, past: Histories, left: Remainders | None, step: Frequency, horizon: int, kinds: Sequence[str]
-) -> dict[str, Candidate]:
-    """Point forecasts and quantiles of these of the three kinds; `left` is None for the network alone."""
-    found, levels = {}, member.network.version.levels
-    if NETWORK in kinds:
-        quantiles = member.quantiles(past, step, horizon)
-        found[NETWORK] = quantiles[:, :, levels.index(MEDIAN)], quantiles
-    if left is None:
-        return found
-    rest = member.quantiles(left.histories, step, horizon)
-    mean, effect, is_ratio = rest @ mean_weights(levels), left.effect, left.is_ratio[:, None]
-    quantiles = np.where(is_ratio[..., None], effect[..., None] * rest, effect[..., None] + rest)
-    expected = np.where(is_ratio, effect * mean, effect + mean)
-    shift, factor = (effect - expected)[..., None], (1 / np.maximum(mean, 1e-9))[..., None]
-    around = np.where(is_ratio[..., None], quantiles * factor, quantiles + shift)
-    for kind, point, spread in ((EFFECTS, effect, around), (BOTH, expected, quantiles)):
-        found[kind] = past.bounded(point[..., None])[..., 0], past.bounded(spread)
-    return found

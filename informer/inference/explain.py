@@ -114,19 +114,16 @@ def changed(futures: Sequence[Future], changes: Mapping[str, Change]) -> list[Fu
 
 def aligned(other: Forecasts, to: Forecasts) -> Forecasts:
     """Forecasts of the same series and columns at the times of others; NaN where there are none."""
-    of = {key: row for row, key in enumerate(zip(other.keys["series"], other.keys["column"], strict=True))}
-    rows, at = np.zeros(len(to), dtype=int), np.full(to.mean.shape, -1)
-    for path, key in enumerate(zip(to.keys["series"], to.keys["column"], strict=True)):
-        if key in of:
-            row = rows[path] = of[key]
-            at[path] = pd.Index(other.times[row][other.are_steps[row]]).get_indexer(pd.Index(to.times[path]))
+    keys, names = ["series", "column", "time"], {str(place): name for place, name in enumerate(other.sources)}
+    known = replace(other, bands={place: other.sources[name] for place, name in names.items()}).table()
+    rows = known.set_index(keys).reindex(pd.MultiIndex.from_frame(to.table()[keys]))
 
-    def taken(values: Matrix) -> Matrix:
-        return np.where(at < 0, np.nan, np.take_along_axis(values[rows], at.clip(0), axis=1))
+    def taken(column: str) -> Matrix:
+        values = np.full(to.mean.shape, np.nan)
+        values[to.are_steps] = rows[column]
+        return values
 
-    return replace(
-        to, mean=taken(other.mean), bands={}, sources={name: taken(each) for name, each in other.sources.items()}
-    )
+    return replace(to, mean=taken("forecast"), bands={}, sources={name: taken(each) for each, name in names.items()})
 
 
 def tidy(panel: Sequence[Series], explained: Forecasts, then: Forecasts | None = None, name: str = IF) -> pd.DataFrame:
@@ -144,7 +141,7 @@ def tidy(panel: Sequence[Series], explained: Forecasts, then: Forecasts | None =
     paths, steps = np.nonzero(np.all([each.are_steps for each in both], axis=0))
     used = ("step", "column", "source", "value", IF, BEFORE, DIFFERENCE)
     keys = pd.DataFrame([key_columns(each, used)[0] for each in panel]).iloc[paths // len(explained.columns)]
-    times = by_time(in_zone(explained.times[paths, steps], explained.zone), lambda each: list(map(str, each)))
+    times = by_time(in_zone(explained.times[paths, steps], explained.zone))
     table = keys.assign(
         **{key_columns(panel[0], used)[1]: times}, step=1 + steps, column=explained.keys["column"].to_numpy()[paths]
     )

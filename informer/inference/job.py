@@ -15,7 +15,7 @@ from fnmatch import fnmatch
 from glob import has_magic
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import torch
 from rich.console import Console
@@ -29,9 +29,9 @@ from informer.config.commands import PredictConfig
 from informer.data.history import Future, check_futures
 from informer.data.panel import series_names
 from informer.inference import ray_engine
-from informer.inference.journal import ERROR, JOURNAL, Journal, Row
+from informer.inference.journal import ERROR, Journal, Row
 from informer.inference.model import Answer, TrainedModel, of_panels
-from informer.inference.rolling import all_rows, held_out
+from informer.inference.rolling import held_out
 from informer.inference.totals import LEVELS, totals
 from informer.inference.writing import LONG_FILE, Writer, long_table, metrics_of, rolled_of, to_long
 from informer.read.files import file_sha256, is_partitioned, list_files
@@ -179,7 +179,7 @@ class Job:
         """No other command writes to the output folder; an InputError if an output would overwrite an input file, or an
         existing one unless that is wanted."""
         outputs = [output for source in sources for output in self.files_of(source)]
-        outputs += [SUMMARY, JOURNAL] if self.has_many_inputs else []
+        outputs += [SUMMARY] if self.has_many_inputs else []
         futures = {source.future for source in sources if source.future}
         return only_output(
             self.writer.folder,
@@ -205,8 +205,8 @@ class Job:
         return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-Done = tuple[list[Row], str]
-"""Outcome of a chunk of files: one row per file, and with format=long its part of the table."""
+Done = tuple[list[Row], list[str]]
+"""Outcome of a chunk of files: one row per file, and with format=long the table of each that was forecast."""
 
 
 def chunks(sources: Sequence[InputFile], job: Job, journal: Journal) -> Iterator[list[InputFile]]:
@@ -226,27 +226,23 @@ def _outcomes(model: TrainedModel, job: Job, todo: Iterable[list[InputFile]]) ->
     if job.settings.engine == "local":
         yield from (forecast_files(model, job, chunk) for chunk in todo)
         return
-    items = [{"chunk": json.dumps(chunk, default=str)} for chunk in todo]
-    device = model.device.type
-    for done in ray_engine.mapped(_Worker, (job, device), items, device=device, workers=job.settings.workers):
-        yield [Row(**row) for row in done["rows"]], done["long"]
+    device, workers = model.device.type, job.settings.workers
+    yield from ray_engine.mapped(_Worker, (job, device), [*todo], device=device, workers=workers)
 
 
 @final
 class _Worker:
-    """Processes chunks of plain containers with a model of its own, in the folder and with the threads of the process
-    that began the work; repeating one changes nothing."""
+    """Processes chunks with a model of its own, in the folder and with the threads of the process that began the
+    work."""
 
     def __init__(self, folder: Path, threads: int, job: Job, device: str) -> None:
         os.chdir(folder)
         torch.set_num_threads(threads)
         self._job, self._model = job, TrainedModel.load(job.checkpoint, device=device)
 
-    def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
-        files = json.loads(item["chunk"])
-        chunk = [InputFile(Path(path), name, Path(future) if future else None) for path, name, future in files]
-        rows, long = forecast_files(self._model, self._job, chunk)
-        return {"rows": [asdict(row) for row in rows], "long": long}
+    def work(self, chunk: Sequence[InputFile]) -> Done:
+        """See `forecast_files`."""
+        return forecast_files(self._model, self._job, chunk)
 
 
 def forecast_files(model: TrainedModel, job: Job, sources: Sequence[InputFile]) -> Done:
@@ -256,7 +252,7 @@ def forecast_files(model: TrainedModel, job: Job, sources: Sequence[InputFile]) 
         for source in sources:
             with _noting(job, rows, source):
                 _roll_file(model, job, rows, source)
-        return list(rows.values()), ""
+        return list(rows.values()), []
     histories: dict[InputFile, tuple[list[Series], list[Future]]] = {}
     for source in sources:
         with _noting(job, rows, source):
@@ -279,14 +275,12 @@ def forecast_files(model: TrainedModel, job: Job, sources: Sequence[InputFile]) 
         parts = [paths for _, paths in done.values()]
         forecast_log.append(Path(settings.log), parts, model=model.checkpoint.sha256[:12], is_unnamed=is_unnamed)
     if settings.format != "long":
-        return list(rows.values()), ""
+        return list(rows.values()), []
     # a date or a month is as many rows as the end of a series says, so other chunks may be rolled
-    varies, long = settings.ahead is not None and not settings.ahead.isdigit(), ""
-    for source, answer in done.items():
-        names = [job.name_in_long(source, series) for series in answer[0]]
-        table = to_long(*answer, names, job.writer.digits, marks_rolled=varies)
-        long += table.partition("\n")[2] if long else table
-    return list(rows.values()), long
+    varies = settings.ahead is not None and not settings.ahead.isdigit()
+    names = {source: [job.name_in_long(source, series) for series in panel] for source, (panel, _) in done.items()}
+    tables = [to_long(*done[source], names[source], settings.digits, marks_rolled=varies) for source in done]
+    return list(rows.values()), tables
 
 
 @contextmanager
@@ -324,10 +318,7 @@ def _forecasts(
         ahead = [each for file in panels for each in histories[file][1]]
         at_once = job.settings.batch_size if job.has_many_inputs or len(series) > 1 else 1
         horizon, levels = job.settings.ahead, [*dict.fromkeys([*job.settings.intervals, *job.more])]
-        paths = joined(
-            model.forecast(series[batch], horizon=horizon, levels=levels, futures=ahead[batch] or None, pad_to=at_once)
-            for batch in (slice(first, first + at_once) for first in range(0, len(series), at_once))
-        )
+        paths = model.forecast(series, horizon=horizon, levels=levels, futures=ahead or None, at_once=at_once)
         return dict(zip(panels, of_panels(paths, [*panels.values()]), strict=True))
 
     try:
@@ -398,9 +389,8 @@ def predict(
                 tested = TrainedModel.load(Path(settings.checkpoint), device=settings.device)
                 dataset = settings.dataset.applied_to(tested.checkpoint.settings.dataset)
                 panel, paths = [each for of, _ in summed for each in of], joined(of for _, of in summed)
-                h = paths.mean.shape[1]
-                earlier = all_rows(tested, [(path, name) for path, name, _ in sources], settings.dataset, h)
-                held = held_out(tested, earlier, h, LEVELS)
+                tables = [(path, name) for path, name, _ in sources]
+                held = held_out(tested, tables, paths.mean.shape[1], LEVELS, settings.dataset)
                 sums = totals(panel, paths, settings, held, dataset, pattern, main=model.columns.main)
                 sums.save(job.writer.folder)
                 say(console, f"total:    {sums.facts['headline']}")
@@ -413,10 +403,10 @@ def located(settings: PredictConfig) -> Path:
 
 
 def _predict_one(model: TrainedModel, job: Job, sources: Sequence[InputFile], console: Console) -> list[Row]:
-    (row,), table = forecast_files(model, job, sources)
+    (row,), tables = forecast_files(model, job, sources)
     if row.status == ERROR:
         raise ReportError(row.message.splitlines())
-    if job.writer.format == "long":
+    for table in tables:
         write_atomic(job.writer.folder / LONG_FILE, table)
     say(console, f"forecast: {job.writer.folder / row.output}")
     if job.is_rolling:
@@ -434,8 +424,9 @@ def _predict_many(model: TrainedModel, job: Job, sources: Sequence[InputFile], c
     journal, worked = Journal(folder, job.digest(sources), outputs, resume=resume), 0
     with long_table(folder, job.writer.format) as append, step_bar(console) as progress:
         task = progress.add_task("forecasting", total=len(sources))
-        for rows, lines in _outcomes(model, job, chunks(sources, job, journal)):
-            append(lines)
+        for rows, tables in _outcomes(model, job, chunks(sources, job, journal)):
+            for table in tables:
+                append(table)
             journal.add(rows)
             progress.advance(task, len(rows))
             worked += len(rows)

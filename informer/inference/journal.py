@@ -1,6 +1,7 @@
-"""The status of every file of a job: recorded while the job runs, so that it can be resumed, and written as a table."""
+"""The status of every file of a job: a table that grows while the job runs, so that it can be resumed."""
 
 import csv
+import io
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -13,7 +14,6 @@ from informer.checkpoint.paths import SUMMARY
 from informer.inference.reader import LEFT_OUT
 from informer.read.series import Series
 
-JOURNAL = f".{SUMMARY}.unfinished"
 OK, ERROR = "ok", "error"
 LONGEST = 2000
 """Maximum length of a message in the summary."""
@@ -85,7 +85,7 @@ HEADER = (*(field.name for field in fields(Row)), "job")
 
 @final
 class Journal:
-    """The rows of a job: appended to a hidden file in the output folder, and finally written as the summary.
+    """The rows of a job: appended to the summary in the output folder, and finally put in the order of the files.
 
     Args:
         folder: existing output folder.
@@ -98,20 +98,18 @@ class Journal:
     """
 
     def __init__(self, folder: Path, job: str, outputs: Iterable[str], *, resume: bool) -> None:
-        self._folder, self._job = folder, job
-        summary = folder / SUMMARY
-        if (before := _read(summary)) is None and summary.exists():
+        before, path = list[list[str]](), folder / SUMMARY
+        self._folder, self._job, self._path = folder, job, path
+        with writing(path), suppress(FileNotFoundError, csv.Error):  # of a killed job: what has no row is done again
+            before.extend(csv.reader(io.StringIO(path.read_bytes().decode(errors="surrogateescape"), newline="")))
+        if before[:1] != [[*HEADER]] and path.exists():
             raise InputError(
-                f"{summary}: expected the summary of a job, found another file of that name; choose another output "
-                "folder"
+                f"{path}: expected the summary of a job, found another file of that name; choose another output folder"
             )
-        remove_temporary(folder / output for output in (SUMMARY, JOURNAL, *outputs))
-        lines = [*(before or ()), *(_read(folder / JOURNAL) or ())] if resume else []
-        same = [line[:-1] for line in lines if line[len(HEADER) - 1 :] == [job]]
+        remove_temporary(folder / output for output in (SUMMARY, *outputs))
+        same = [line[:-1] for line in before if resume and line[len(HEADER) - 1 :] == [job]]
         self._rows = {line[0]: Row(**dict(zip(HEADER, line, strict=False))) for line in same}
-        write_atomic(folder / JOURNAL, self._text(self._rows.values(), header=True))
-        with writing(summary):
-            summary.unlink(missing_ok=True)
+        write_atomic(self._path, self._text(self._rows.values(), header=True))
 
     def is_done(self, path: Path, outputs: Sequence[str]) -> bool:
         """Whether the same file was forecast by the same job, and all its outputs exist.
@@ -129,32 +127,16 @@ class Journal:
     def add(self, rows: Sequence[Row]) -> None:
         """Record the status of some files, after their forecasts were written."""
         self._rows |= {row.file: row for row in rows}
-        with writing(path := self._folder / JOURNAL), path.open("ab") as file:
+        with writing(self._path), self._path.open("ab") as file:
             file.write(self._text(rows))
 
     def finish(self, paths: Iterable[Path]) -> list[Row]:
         """Write the summary with one row per file, in this order; returns the rows."""
         rows = [self._rows[str(path)] for path in paths]
-        write_atomic(self._folder / SUMMARY, self._text(rows, header=True))
-        (self._folder / JOURNAL).unlink()
+        write_atomic(self._path, self._text(rows, header=True))
         return rows
 
     def _text(self, rows: Iterable[Row], *, header: bool = False) -> bytes:
         """As UTF-8; file names that are not valid UTF-8 keep their bytes."""
         text = csv_text([*([HEADER] if header else []), *(row.cells(self._job) for row in rows)])
         return with_addresses(text).encode(errors="surrogateescape")
-
-
-def _read(path: Path) -> list[list[str]] | None:
-    """The rows of a summary or journal up to the first that cannot be read; None if it is neither."""
-    if not path.exists():
-        return None
-    rows: list[list[str]] | None = None
-    with writing(path), path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
-        reader = csv.reader(file)
-        with suppress(csv.Error):  # of a killed job, or another file; those that are not read are forecast again
-            if next(reader, None) != [*HEADER]:
-                return None
-            rows = []
-            rows.extend(reader)
-    return rows

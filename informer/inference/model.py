@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import final
 
@@ -148,7 +149,7 @@ class TrainedModel:
         horizon: int | str | None = None,
         levels: Sequence[int] = (),
         futures: Sequence[Future] | None = None,
-        pad_to: int | None = None,
+        at_once: int | None = None,
         seen: list[Pass] | None = None,
     ) -> Forecasts:
         """Forecast the rows after each series, in order; each until its own end if `horizon` is a date or a span.
@@ -160,9 +161,9 @@ class TrainedModel:
             levels: interval levels in percent; where there is none, it is NaN, and a warning says so.
             futures: future covariates of each series, for the horizon; the model reads a multiple of pred_len rows, so
                 the last ones are repeated.
-            pad_to: pad the batch to this size, so that no forecast depends on the number of other series (matrix
-                products may round differently for different numbers of rows).
-            seen: gets the passes.
+            at_once: series of a batch, to which the last one is padded, so that no forecast depends on the number of
+                other series (matrix products may round differently for different numbers of rows); None: all.
+            seen: gets the passes of each batch.
 
         Raises:
             InputError: too few rows, missing future covariates, a horizon beyond pred_len of a model that reads columns
@@ -191,8 +192,8 @@ class TrainedModel:
             pad=self.reader.pads,
             trained=self.checkpoint.series,
         )
-        n, targets, member = max(len(series), pad_to or 0), self.columns.targets, self.member
-        windows = windows.at(windows.starts[torch.arange(n).clamp(max=len(series) - 1)])
+        n, targets, member = at_once or len(series), self.columns.targets, self.member
+        windows = windows.at(windows.starts[torch.arange(-(-len(series) // n) * n).clamp(max=len(series) - 1)])
         if seen is not None:
             member = replace(member, output=partial(_noted, member.output, seen))
         paths = joined(backtest(member, windows, panel, targets, batch_size=n, horizon=horizon, levels=levels))
@@ -284,9 +285,6 @@ def _noted(output: Callable[[Batch], Tensor], seen: list[Pass], batch: Batch) ->
 
 def of_panels(paths: Forecasts, panels: Sequence[Sequence[Series]]) -> list[Answer]:
     """The forecasts of the series of several tables by table; each table has its own time zone."""
-    n, first, answers = len(paths.columns), 0, list[Answer]()
-    for panel in panels:
-        rows = slice(first, first + n * len(panel))
-        answers.append((panel, replace(paths.part(rows), zone=panel[0].timestamps.tz)))
-        first = rows.stop
-    return answers
+    ends = len(paths.columns) * np.cumsum([0, *map(len, panels)])
+    parts = (paths.part(slice(*rows)) for rows in pairwise(ends))
+    return [(of, replace(part, zone=of[0].timestamps.tz)) for of, part in zip(panels, parts, strict=True)]

@@ -1,4 +1,4 @@
-"""Work on a Ray cluster: Ray Data passes items to actors that each hold a worker, and restarts dead actors."""
+"""Work on a Ray cluster: actors that each hold a worker take items in turn; dead ones are started again."""
 
 import logging
 import os
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -20,21 +20,20 @@ SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_BACKEND_LOG_LEVEL": "fatal",
-    "RAY_DATA_LOG_LEVEL": "ERROR",
 }
 """Defaults for Ray's environment variables: no usage reports, and logs only in Ray's files."""
 
 
 def mapped(
-    worker: type, arguments: Sequence[Any], items: list[dict[str, Any]], *, device: str, workers: int | None
-) -> Iterator[dict[str, Any]]:
-    """Results of `worker(folder, threads, *arguments)` for each item, in order, on the cluster of `cluster`.
+    worker: type, arguments: Sequence[Any], items: Sequence[Any], *, device: str, workers: int | None
+) -> Iterator[Any]:
+    """Results of `worker(folder, threads, *arguments).work` for each item, in order, on the cluster of `cluster`.
 
     A worker is built in each actor; with this folder and as many threads as this process has, it writes the same files.
     Every machine of the cluster must see them at the same paths.
 
     Args:
-        worker: a class whose objects map an item to a result, both of plain containers.
+        worker: a class; doing the work of an item again changes nothing.
         device: "cpu", or "cuda" for one GPU per actor.
         workers: number of actors; None: one per CPU (or GPU).
 
@@ -44,33 +43,20 @@ def mapped(
     if not items:
         return
     with cluster(workers):
-        import ray.data
+        import ray
+        from ray.util import ActorPool
 
         unit = "GPU" if device == "cuda" else "CPU"
-        data = ray.data.from_items(items, override_num_blocks=len(items))
-        data.context.execution_options.preserve_order = True
-        data.context.enable_progress_bars = False
-        outcomes = data.map(
-            cast(Any, worker),  # a class is accepted too
-            fn_constructor_args=(Path.cwd(), torch.get_num_threads(), *arguments),
-            compute=ray.data.ActorPoolStrategy(size=min(workers or capacity(unit), len(items))),
-            num_cpus=1,
-            num_gpus=int(unit == "GPU"),
-        )
-        yield from outcomes.iter_rows()
+        n_workers = min(workers or max(1, int(ray.cluster_resources().get(unit, 1))), len(items))
+        actor: Any = ray.remote(num_cpus=1, num_gpus=int(unit == "GPU"), max_restarts=-1, max_task_retries=-1)(worker)
+        actors: list[Any] = [actor.remote(Path.cwd(), torch.get_num_threads(), *arguments) for _ in range(n_workers)]
+        yield from ActorPool(actors).map(lambda each, item: each.work.remote(item), [*items])
 
 
 def check_installed() -> None:
     """Raise an InputError if Ray is not installed."""
     if find_spec("ray") is None:
-        raise InputError("engine=ray: expected Ray, found none; pip install 'ray[data]'")
-
-
-def capacity(unit: str) -> int:
-    """Number of workers for which the connected cluster has one `unit` each, "CPU" or "GPU"; at least 1."""
-    import ray
-
-    return max(1, int(ray.cluster_resources().get(unit, 1)))
+        raise InputError("engine=ray: expected Ray, found none; pip install ray")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from 1 - level by |log m| / (rate k), whatever the data.
 """
 
 import logging
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -34,15 +34,15 @@ from informer.base.errors import InputError, counted, listed
 from informer.base.files import replacing, write_atomic
 from informer.config.commands import Format, PredictConfig
 from informer.config.data import InputFormat
-from informer.config.model import WindowSizes
 from informer.data.panel import and_more
 from informer.data.store import build_store, with_columns
-from informer.data.windows import Store, Windows, are_observed, observed_rows
+from informer.data.windows import Windows, are_observed, observed_rows
 from informer.inference.model import TrainedModel
 from informer.inference.reader import LEFT_OUT, Source
 from informer.inference.writing import (
     ROLLED,
     Writer,
+    by_time,
     decimals_for,
     key_columns,
     metrics_of,
@@ -124,10 +124,8 @@ def write_pieces(path: Path, form: Format, pieces: Iterator[pd.DataFrame]) -> No
     with path.open("w", encoding="utf-8", newline="") as file:
         for piece in pieces:
             # with the time of day; pandas writes only dates if a piece has only midnights
-            times = dict[str, np.ndarray]()
-            for column in piece.select_dtypes(["datetime", "datetimetz"]):
-                places, distinct = pd.factorize(piece[column])
-                times[str(column)] = np.array(list(map(str, distinct)), dtype=object)[places]
+            stamped = piece.select_dtypes(["datetime", "datetimetz"])
+            times = {str(name): by_time(pd.DatetimeIndex(each)) for name, each in stamped.items()}
             piece.assign(**times).to_csv(file, header=file.tell() == 0, index=False, lineterminator="\n")
 
 
@@ -149,11 +147,10 @@ def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
     first_target = model.sizes.first
     if start is not None:
         return max(row_of(start, series, "from") - first_target, 0)
-    until, trained_series = model.checkpoint.fitted_until, model.checkpoint.series
-    if until is None or (trained_series and series.name not in trained_series):
+    if (until := trained_until(model, series)) is None:
         return 0
-    check_zones(series.name, series.timestamps.tz, pd.Timestamp(until).tz, "training")
-    row = int(series.timestamps.searchsorted(pd.Timestamp(until), side="right"))
+    check_zones(series.name, series.timestamps.tz, until.tz, "training")
+    row = int(series.timestamps.searchsorted(until, side="right"))
     if row >= len(series):
         raise InputError(
             f"{series.name}: no row after the training rows, which end at {until}; give newer rows or, to forecast "
@@ -163,9 +160,24 @@ def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
     return max(row - first_target, 0)
 
 
+def trained_until(model: TrainedModel, series: Series) -> pd.Timestamp | None:
+    """The last time of the training rows; None of a series that training did not have."""
+    until, trained = model.checkpoint.fitted_until, model.checkpoint.series
+    return None if until is None or (trained and series.name not in trained) else pd.Timestamp(until)
+
+
 def row_of(start: str, series: Series, setting: str) -> int:
-    """The first row at or after a time; an InputError that names `setting` if there is none, or it is no date."""
-    row = int(series.timestamps.searchsorted(moment_in(start, series, setting)))
+    """The first row at or after a time, which is in the zone of the series; an InputError that names `setting` if there
+    is none, or it is no date."""
+    try:
+        moment = pd.Timestamp(start)
+    except ValueError as error:
+        raise InputError(f"{setting}={start}: expected a date such as {series.timestamps[0]:%Y-%m-%d}") from error
+    if (zone := series.timestamps.tz) is None:
+        moment = moment.tz_localize(None)
+    elif moment.tz is None:
+        moment = moment.tz_localize(zone, ambiguous=True, nonexistent="shift_forward")
+    row = int(series.timestamps.searchsorted(moment))
     if row >= len(series):
         raise InputError(f"{setting}={start}: {series.name} ends at {series.timestamps[-1]}; choose an earlier date")
     return row
@@ -174,70 +186,28 @@ def row_of(start: str, series: Series, setting: str) -> int:
 def log_begins(model: TrainedModel, panel: Starts, start: str | None) -> None:
     """Log where forecasts start after the training rows, or, with `start`, that they include some; one line for all
     series alike."""
-    until = model.checkpoint.fitted_until
-    groups: dict[str, list[str]] = {}
+    groups, until = defaultdict[str, list[str]](list), model.checkpoint.fitted_until
     for series, (first, *_) in panel:
-        if until is None or (model.checkpoint.series and series.name not in model.checkpoint.series):
-            continue
-        begin, end = series.timestamps[min(first + model.sizes.first, len(series) - 1)], pd.Timestamp(until)
-        if (begin.tz is None) != (end.tz is None):
-            continue  # with `start`, see `first_origin`
-        is_seen = begin <= end
-        if start is not None and is_seen:
-            line = (
+        begin, end = series.timestamps[min(first + model.sizes.first, len(series) - 1)], trained_until(model, series)
+        if end is None or (begin.tz is None) != (end.tz is None):
+            continue  # of different zones with `start` only, see `first_origin`
+        if start is not None and begin <= end:
+            groups[
                 f"rows up to {until} are training rows, where errors are too small (without from=, forecasts start "
                 "after them)"
-            )
-        elif start is None and first:
-            line = (
+            ].append(series.name)
+        if start is None and first:
+            groups[
                 f"forecasts start at {begin}, after the training rows, which end at {until} (from=DATE includes them)"
-            )
-        else:
-            continue
-        groups.setdefault(line, []).append(series.name)
+            ].append(series.name)
     for line, names in groups.items():
         who = names[0] if len(names) == 1 else f"{len(names)} series ({listed(names, MOST_NAMED)})"
         log.info(f"{who}: {line}")
 
 
-def too_few(series: Series, sizes: WindowSizes, needed: int, first: int, how: PredictConfig) -> str:
-    """What a series lacks whose windows begin at row `first`.
-
-    Args:
-        needed: rows of a window and its horizon.
-    """
-    if len(series) < needed:
-        blocks = (needed - sizes.first) // sizes.pred_len
-        formula = "seq_len + model.offset" if sizes.offset else "seq_len"
-        formula += " + pred_len" if blocks == 1 else f" + {blocks} pred_len"
-        return f"{series.name}: expected at least {formula} = {needed} rows for one origin, found {len(series)}"
-    after = f"from {how.from_date} on" if how.from_date else "after the training rows"
-    other = "an earlier from=DATE" if how.from_date else "from=DATE, which also forecasts training rows"
-    return (
-        f"{series.name}: expected at least {counted(needed - sizes.first, 'row')} {after}, found "
-        f"{max(len(series) - first - sizes.first, 0)}; give newer rows, or {other}"
-    )
-
-
-def moment_in(text: str, series: Series, setting: str) -> pd.Timestamp:
-    """Parse a time into the time zone of the series, or without one if its times have none.
-
-    Raises:
-        InputError: `text` is not a date; names `setting`.
-    """
-    try:
-        moment = pd.Timestamp(text)
-    except ValueError as error:
-        raise InputError(f"{setting}={text}: expected a date such as {series.timestamps[0]:%Y-%m-%d}") from error
-    zone = series.timestamps.tz
-    if zone is None:
-        return moment if moment.tz is None else moment.tz_localize(None)
-    return moment.tz_localize(zone, ambiguous=True, nonexistent="shift_forward") if moment.tz is None else moment
-
-
-def rolling_scores(model: TrainedModel, panel: Starts, how: PredictConfig) -> tuple[Scores, Float64[np.ndarray, "s n"]]:
+def rolling_scores(model: TrainedModel, panel: Starts, how: PredictConfig) -> Scores:
     """Scores for the model's rolling forecasts and baselines fitted on the rows before the first origin, which are
-    those of `roll_panel`; and the unit of MASE of each series and column.
+    those of `roll_panel`.
 
     The baselines' quantiles come from their errors on rows before the first origin. The deciles of a model
     without quantiles of its own are those of its calibration, which does not change: adaptive intervals are only those
@@ -252,37 +222,24 @@ def rolling_scores(model: TrainedModel, panel: Starts, how: PredictConfig) -> tu
     training = [series.part(slice(first + model.sizes.first)) for series, (first, *_) in panel]
     narrow = with_columns(training, model.columns.inputs)
     fitted, early, later = baselines_before(model, narrow)
-    known, targets = model.checkpoint.data.mase_scales, model.columns.positions(columns)
-    # as in training, or of a new series on the rows before its first origin
-    change = [known.get(each.name) or mase_scale(each.values, season, targets) for each in narrow]
-    origins_at_once = -(-model.check_horizon(how.horizon) // (how.stride or model.sizes.pred_len))  # sharing rows
-    scores = Scores(columns, [series.name for series, _ in panel], block=origins_at_once)
-    places, levels = model.model.non_negative, model.quantiles
-    scores.baselines = [
-        calibrated(each, [early], [later], season=season, non_negative=places, levels=levels) for each in fitted
-    ]
+    sharing = -(-model.check_horizon(how.horizon) // (how.stride or model.sizes.pred_len))  # origins with equal rows
+    scores = Scores(columns, [series.name for series, _ in panel], block=sharing)
+    like = partial(calibrated, season=season, non_negative=model.model.non_negative, levels=model.quantiles)
+    scores.baselines = [like(each, [early], [later]) for each in fitted]
     scores.notes = [each.note for each in scores.baselines]
-    return scores, np.stack(change)
+    return scores
 
 
 def baselines_before(model: TrainedModel, training: Sequence[Series]) -> tuple[list[FittedBaseline], Windows, Windows]:
     """A seasonal naive, and ridge if there are windows for training and validation before the first origin; and the
     windows on which they are fitted, and on which season and penalty are chosen."""
-    sizes, positions = model.sizes, model.columns.positions(model.columns.targets)
-    store = store_of(model, training)
-    begins = np.cumsum([0, *map(len, training[:-1])])
-    counts = [max(len(series) - sizes.rows + 1, 0) for series in training]
-    early = [begin + np.arange(n - int(VALIDATION * n)) for begin, n in zip(begins, counts, strict=True)]
-    later = [begin + np.arange(n - int(VALIDATION * n), n) for begin, n in zip(begins, counts, strict=True)]
-    train, val = (
-        Windows.of_columns(
-            store,
-            model.columns,
-            starts=torch.from_numpy(starts),
-            sizes=sizes,
-        )
-        for starts in map(np.concatenate, (early, later))
-    )
+    positions, begins = model.columns.positions(model.columns.targets), np.cumsum([0, *map(len, training[:-1])])
+    counts = [max(len(series) - model.sizes.rows + 1, 0) for series in training]
+    firsts = [begin + np.arange(n) for begin, n in zip(begins, counts, strict=True)]
+    early = np.concatenate([each[: len(each) - int(VALIDATION * len(each))] for each in firsts])
+    later = np.concatenate([each[len(each) - int(VALIDATION * len(each)) :] for each in firsts])
+    train = windows_of(model, training, early)
+    val = train.at(torch.from_numpy(later))
     fitted: list[FittedBaseline] = [best_seasonal_naive(training, model.columns, val if len(val) else train)]
     if len(train) and len(val):
         dims, lag = model.checkpoint.dims, training[0].frequency.season
@@ -292,18 +249,20 @@ def baselines_before(model: TrainedModel, training: Sequence[Series]) -> tuple[l
     return fitted, train, val
 
 
-def store_of(model: TrainedModel, panel: Sequence[Series]) -> Store:
-    """The rows of series with the columns that the model reads, in order.
+def windows_of(model: TrainedModel, panel: Sequence[Series], starts: Sequence[int] | np.ndarray) -> Windows:
+    """The windows of the model that begin at some rows of series.
 
     A series without a scaler from training is scaled by its history at the first origin.
     """
-    return build_store(
+    panel = with_columns(panel, model.columns.inputs)
+    store = build_store(
         panel,
         scalers=[model.scaler.of(series.name, series.values[: model.sizes.seq_len]) for series in panel],
         calendar=model.calendar,
         device=model.device,
         trained=model.checkpoint.series,
     )
+    return Windows.of_columns(store, model.columns, starts=torch.tensor(starts, dtype=torch.int64), sizes=model.sizes)
 
 
 MAX_ORIGINS, MOST_HELD = 256, 24
@@ -315,7 +274,7 @@ def roll_panel(
     panel: Starts,
     rolling: PredictConfig,
     *,
-    scored: tuple[Scores, Float64[np.ndarray, "s n"]] | None = None,
+    scores: Scores | None = None,
     digits: int | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Forecasts from every `stride`-th origin of each series, oldest first, as tables in data units, in pieces.
@@ -328,7 +287,8 @@ def roll_panel(
         model: the forecaster.
         panel: series with the model's columns, and their origins.
         rolling: horizon, stride and intervals.
-        scored: collects the errors, see `rolling_scores`.
+        scores: collects the errors, see `rolling_scores`; MASE is that of training, or of a new series relative to the
+            rows before its first origin.
         digits: significant digits of the spread of each column to which forecasts and their ends are rounded.
 
     Raises:
@@ -338,17 +298,16 @@ def roll_panel(
     at_once = min(max(AT_ONCE // (horizon * len(targets)), 1), MAX_ORIGINS)
     # origins until all actual values of the first pred_len rows of a forecast are known
     delay = -(-(model.sizes.offset + min(horizon, pred_len)) // (rolling.stride or pred_len))
-    levels, scores = rolling.intervals, scored[0] if scored else None
+    levels, known = rolling.intervals, model.checkpoint.data.mase_scales
     member = model.member if scores is None else replace(model.member, levels=DECILES)
-    for place, (series, firsts) in enumerate(panel):
+    for series, firsts in panel:
         model.check_levels(levels, horizon)
         model.warn_about_new([series.name])
-        store, truth = store_of(model, with_columns([series], model.columns.inputs)), column_values(series, targets)
-        windows = Windows.of_columns(store, model.columns, starts=torch.tensor([*firsts]), sizes=model.sizes)
-        change = scored[1][place : place + 1] if scored else None
+        truth, first = column_values(series, targets), firsts[0] + model.sizes.first
+        unit = known.get(series.name) or mase_scale(truth[:first], series.frequency.season, range(len(targets)))
         roll = partial(
-            backtest, windows=windows, panel=[series], columns=targets, batch_size=at_once, horizon=horizon,
-            change=change,
+            backtest, windows=windows_of(model, [series], firsts), panel=[series], columns=targets, batch_size=at_once,
+            horizon=horizon, change=np.array([unit]),
         )  # fmt: skip
         adapt = Tracking(levels, delay) if rolling.adaptive else None
         places = None if digits is None else [max(decimals_for(column, digits), 0) for column in truth.T]
@@ -367,33 +326,28 @@ def roll_panel(
             yield tidy_table(paths if places is None else with_decimals(paths, places * len(chosen)), series)
 
 
-def all_rows(
-    model: TrainedModel, tables: Iterable[tuple[Source, str]], input_format: InputFormat | None, horizon: int
-) -> list[Series]:
-    """All rows of the series of these tables and their names; none of a table that is too short for one origin."""
-    panel = list[Series]()
-    for source, name in tables:
-        with suppress(InputError):
-            panel += model.reader.series(source, name, input_format, ahead=model.reach(horizon))
-    return panel
-
-
-def held_out(model: TrainedModel, panel: Sequence[Series], horizon: int, levels: Sequence[int]) -> Forecasts | None:
+def held_out(
+    model: TrainedModel, tables: Iterable[tuple[Source, str] | Series], horizon: int, levels: Sequence[int],
+    input_format: InputFormat | None = None,
+) -> Forecasts | None:  # fmt: skip
     """Forecasts with intervals of these levels from up to MOST_HELD origins of each series, after its training rows if
-    it has any; None if no series has an origin."""
-    model, parts, needed = model.scored, list[Forecasts](), model.sizes.seq_len + model.reach(horizon)
-    levels = model.member.supported(levels)
+    it has any; None if no series has an origin.
+
+    Args:
+        tables: series, or tables and their names; of a table that is too short for one origin there is nothing.
+    """
+    model, panel, parts, reach = model.scored, list[Series](), list[Forecasts](), model.reach(horizon)
+    levels, needed = model.member.supported(levels), model.sizes.seq_len + reach
+    for each in tables:
+        with suppress(InputError):
+            panel += [each] if isinstance(each, Series) else model.reader.series(*each, input_format, ahead=reach)
     for series in panel:
         with suppress(InputError):  # without a row after its training rows
             first = first_origin(model, series, None)
             stride = max((len(series) - needed - first) // MOST_HELD, 1)
-            firsts = torch.tensor(range(len(series) - needed, first - 1, -stride)[:MOST_HELD][::-1])
-            if len(firsts):
-                store = store_of(model, with_columns([series], model.columns.inputs))
-                windows = Windows.of_columns(store, model.columns, starts=firsts, sizes=model.sizes)
-                parts += backtest(
-                    model.member, windows, [series], model.columns.targets, horizon=horizon, levels=levels
-                )
+            if firsts := range(len(series) - needed, first - 1, -stride)[:MOST_HELD][::-1]:
+                windows, columns = windows_of(model, [series], firsts), model.columns.targets
+                parts += backtest(model.member, windows, [series], columns, horizon=horizon, levels=levels)
     return joined(parts) if parts else None
 
 
@@ -404,8 +358,21 @@ def origins(model: TrainedModel, series: Series, rolling: PredictConfig, *, firs
     if stride < 1:
         raise InputError(f"stride: expected at least 1, found {stride}")
     needed = sizes.seq_len + model.reach(rolling.horizon)
+    if len(series) < needed:
+        blocks = (needed - sizes.first) // sizes.pred_len
+        formula = "seq_len + model.offset" if sizes.offset else "seq_len"
+        formula += " + pred_len" if blocks == 1 else f" + {blocks} pred_len"
+        raise InputError(
+            f"{series.name}: expected at least {formula} = {needed} rows for one origin, found {len(series)}"
+        )
     if len(series) < needed + first:
-        raise InputError(too_few(series, sizes, needed, first, rolling))
+        since, is_given = rolling.from_date, rolling.from_date is not None
+        raise InputError(
+            f"{series.name}: expected at least {counted(needed - sizes.first, 'row')} "
+            f"{f'from {since} on' if is_given else 'after the training rows'}, found "
+            f"{max(len(series) - first - sizes.first, 0)}; give newer rows, or "
+            f"{'an earlier from=DATE' if is_given else 'from=DATE, which also forecasts training rows'}"
+        )
     targets = [series.columns.index(name) for name in model.columns.targets]
     firsts, observed = np.arange(first, len(series) - needed + 1, stride), observed_rows([series], targets)
     valid = firsts[are_observed(firsts, sizes.seq_len, observed, model.reader.min_observed)].tolist()
@@ -449,12 +416,11 @@ def write_rolled(
     """
     model, output = model.scored, rolled_of(name, writer.format)
     chosen, left_out = with_origins(model, panel, rolling)
-    scored = rolling_scores(model, chosen, rolling)
+    found = rolling_scores(model, chosen, rolling)
     digits = writer.digits if writer.format == "csv" else None
-    pieces = roll_panel(model, chosen, rolling, scored=scored, digits=digits)
+    pieces = roll_panel(model, chosen, rolling, scores=found, digits=digits)
     with replacing(writer.folder / output) as temporary:
         write_pieces(temporary, writer.format, pieces)
-        found = scored[0]
         # before the table is renamed, which marks it as done
         write_atomic(writer.folder / metrics_of(name), found.to_csv(), durable=False)
     means, n = found.overall(found.model), counted(found.windows, "origin")

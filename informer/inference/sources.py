@@ -39,7 +39,7 @@ from informer.networks.ops.gaps import unmasked
 from informer.read.frequency import Frequency
 from informer.read.series import Series
 from informer.scoring.backtest import matrix
-from informer.scoring.forecasts import Forecasts, joined
+from informer.scoring.forecasts import Forecasts
 
 LEVEL, SEASON, RECENT, OTHERS = "level", "season", "recent rows", "other columns"
 NETWORK, TRANSFORM, BOUND = "network", "transform", "bound"
@@ -64,20 +64,19 @@ def explanations(
 
     Rows beyond pred_len have the sources of a window that contains the rows forecast before them.
     """
-    at_once = PredictConfig().batch_size if len(series) > 1 else 1
-    explained = list[Forecasts]()
-    for first in range(0, len(series), at_once):
-        part, seen = slice(first, first + at_once), list[Pass]()
-        paths = model.forecast(
-            series[part], horizon=horizon, futures=None if futures is None else futures[part], pad_to=at_once, seen=seen
-        )
-        blocks = [_in_units(model, *each, len(series[part])) for each in seen]
-        names = sorted(dict.fromkeys(name for block in blocks for name in block), key=place_of)
-        nothing = np.zeros_like(blocks[0][LEVEL])
-        whole = {name: np.concatenate([block.get(name, nothing) for block in blocks], axis=1) for name in names}
-        sources = {name: matrix(rows)[:, : paths.mean.shape[1]] for name, rows in whole.items()}
-        explained.append(replace(paths, sources=sources))
-    return joined(explained)
+    at_once, seen = PredictConfig().batch_size if len(series) > 1 else 1, list[Pass]()
+    paths = model.forecast(series, horizon=horizon, futures=futures, at_once=at_once, seen=seen)
+    blocks, (n, h) = [_in_units(model, *each) for each in seen], paths.mean.shape
+    names = sorted(dict.fromkeys(name for block in blocks for name in block), key=place_of)
+    nothing, n_passes = np.zeros_like(blocks[0][LEVEL]), -(-h // model.sizes.pred_len)
+    sources = dict[str, np.ndarray]()
+    for name in names:
+        rows = np.stack([block.get(name, nothing) for block in blocks])  # the passes of a batch follow one another
+        of_batches = [
+            np.concatenate([*rows[first : first + n_passes]], axis=1) for first in range(0, len(rows), n_passes)
+        ]
+        sources[name] = matrix(np.concatenate(of_batches))[:n, :h]
+    return replace(paths, sources=sources)
 
 
 def place_of(name: str) -> int:
@@ -86,16 +85,16 @@ def place_of(name: str) -> int:
 
 
 def _in_units(
-    model: TrainedModel, batch: Batch, output: Float[Tensor, "b pred_len n *q"], n: int
+    model: TrainedModel, batch: Batch, output: Float[Tensor, "b pred_len n *q"]
 ) -> dict[str, Float64[np.ndarray, "b pred_len n"]]:
-    """Sources of the forecasts of the first n windows of a pass in data units."""
+    """Sources of the forecasts of a pass in data units."""
     free = copy(model)
     free.model = copy(model.model)  # without bounds
     free.model.non_negative = ()
-    values = torch.from_numpy(model.member.clipped(batch.in_units(point(output, model.quantiles)).cpu().numpy()))[:n]
+    values = torch.from_numpy(model.member.clipped(batch.in_units(point(output, model.quantiles)).cpu().numpy()))
     # of the whole batch, in which matrix products round as they did for the forecasts
     whole = model_forecast(free.model, batch._replace(units=batch.units._replace(constant=None)))
-    unbounded, batch, whole = batch.in_units(whole)[:n].cpu(), batch.first(n), whole[:n]
+    unbounded = batch.in_units(whole).cpu()
     units = batch.units.mapped(Tensor.cpu)
     sources = {name: part * units.scale[:, None] for name, part in _scaled(free, batch, _exact(whole)).items()}
     sources[LEVEL] = sources[LEVEL] + units.center[:, None]

@@ -19,7 +19,6 @@ others, such as the row of totals of an export, is not counted again.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -102,7 +101,7 @@ class Parts:
     """
 
     def __init__(self, panel: Sequence[Series], columns: Sequence[str]) -> None:
-        self.of_columns, self._columns = len(panel) == 1 < len(columns), columns
+        self.of_columns, self.forecast = len(panel) == 1 < len(columns), columns
         self._series = [each.name for each in panel]
         self.names, self.columns = ([*columns], [TOTAL]) if self.of_columns else (self._series, [*columns])
         self.keys = [{"column": name} for name in columns] if self.of_columns else [each.keys for each in panel]
@@ -114,7 +113,7 @@ class Parts:
     def cube(self, paths: Forecasts, values: Float64[np.ndarray, "p h"]) -> Float64[np.ndarray, "o s h n"]:
         """Values of paths by origin, part, step and column; NaN without a path."""
         codes, origins = pd.factorize(paths.keys["origin"], sort=True)
-        axes = {"series": self._series, "column": self._columns}
+        axes = {"series": self._series, "column": self.forecast}
         place = [codes, *(pd.Index(of).get_indexer(pd.Index(paths.keys[key])) for key, of in axes.items())]
         found = np.full((len(origins), *map(len, axes.values()), values.shape[1]), np.nan)
         ours = np.min(place, axis=0) >= 0
@@ -181,33 +180,6 @@ def interval(sums: Float64[np.ndarray, " p *k"], level: int) -> Float64[np.ndarr
     return ends
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Sums:
-    """What is summed: cells of each group, the parts in it, and of each sum over steps its ends and the steps in it."""
-
-    groups: pd.DataFrame
-    members: Float64[np.ndarray, "g s"]
-    periods: pd.DataFrame
-    steps: Float64[np.ndarray, "q h"]
-
-    def table(
-        self, sums: Float64[np.ndarray, "p g q n"], unknown: Bool[np.ndarray, "s h n"], columns: Sequence[str],
-        settings: WithSums,
-    ) -> pd.DataFrame:  # fmt: skip
-        """A row per group, period and column; without intervals where a part is `unknown`."""
-        keys = product(self.groups.itertuples(index=False), self.periods.itertuples(index=False), columns)
-        names = [*self.groups.columns, *self.periods.columns, "column"]
-        table = pd.DataFrame([(*group, *period, column) for group, period, column in keys], columns=names)
-        lacking = np.einsum("gs,shn,qh->gqn", self.members, unknown.astype(float), self.steps).ravel() > 0
-        table["value"] = sums.mean(axis=0).ravel()
-        for level in settings.intervals:
-            for name, end in zip(("lo", "hi"), interval(sums, level), strict=True):
-                table[f"{name}{level}"] = np.where(lacking, np.nan, end.ravel())
-        for bound in settings.above:
-            table[f"above_{bound:g}"] = np.where(lacking, np.nan, 100 * (sums > bound).mean(axis=0).ravel())
-        return table
-
-
 def totals(
     panel: Sequence[Series],
     forecasts: Forecasts,
@@ -233,7 +205,7 @@ def totals(
     """
     parts, rng, n = Parts(panel, forecasts.columns), np.random.default_rng(seed), len(forecasts.columns)
     times, rows = _on_one_grid(panel, forecasts)
-    is_part, bands = ~_are_sums(parts.of(_last_rows(panel, forecasts.columns))), bands_by_level(forecasts.bands)
+    is_part, bands = ~_are_sums(panel, parts), bands_by_level(forecasts.bands)
 
     def at_times(values: Float64[np.ndarray, "p h"]) -> Float64[np.ndarray, "s h n"]:
         return parts.of(np.stack([values[s * n : (s + 1) * n, steps].T for s, steps in enumerate(rows)]))
@@ -253,30 +225,46 @@ def totals(
     unknown &= ~(are_constant(low, high) & (n_seen >= LEAST_CONSTANT))[:, None]
     floor = np.where((low >= 0) & (table.min(axis=(1, 2)) >= 0), 0.0, -np.inf)
     facts, roots = _scored(parts, held if known else None, settings.intervals, is_part, floor, rng, len(times))
-    every = pd.DataFrame(index=[0])
-    largest = Sums(every, is_part[None].astype(float), every, np.ones((1, len(times))))
-    wanted = list[Sums]()
+    n_paths, written = max(N_PATHS, n_written), np.empty((n_written, *center.shape))
+    # of each sum the parts and the steps in it; the first is the sum of all
+    of = [(is_part[None].astype(float), np.ones((1, len(times))))]
+    tables, keys = list[pd.DataFrame](), dict[str, None]()
     for names in settings.lists:
         columns = [] if parts.of_columns else [name for name in names if name not in PERIODS]
-        groups = _groups(group_cells(panel, columns, dataset, path), is_part, total=settings.total)
-        wanted.append(Sums(*groups, *_periods(times, names)))
-    n_paths, written = max(N_PATHS, n_written), np.empty((n_written, *center.shape))
-    sums = [np.zeros((n_paths, len(each.members), len(each.steps), center.shape[2])) for each in (*wanted, largest)]
+        groups, members = _groups(group_cells(panel, columns, dataset, path), is_part, total=settings.total)
+        periods, steps = _periods(times, names)
+        of.append((members, steps))
+        tables.append(groups.merge(periods, how="cross").merge(pd.DataFrame({"column": parts.columns}), how="cross"))
+        keys |= dict.fromkeys(columns)
+    sums = [np.zeros((n_paths, len(members), len(steps), center.shape[2])) for members, steps in of]
     for s, (paths,) in enumerate(sampled(table[None], [*bands] or [0.4, 0.6], roots, floor, rng, n_paths)):
         written[:, s] = paths[:n_written]
-        for own, each in zip(sums, (*wanted, largest), strict=True):
-            own += np.einsum("g,phn,qh->pgqn", each.members[:, s], paths, each.steps)
-    tables = [each.table(own, unknown, parts.columns, settings) for each, own in zip(wanted, sums, strict=False)]
-    keys = [*dict.fromkeys(name for each in wanted for name in each.groups.columns)]
+        for own, (members, steps) in zip(sums, of, strict=True):
+            own += np.einsum("g,phn,qh->pgqn", members[:, s], paths, steps)
+    for each, own, (members, steps) in zip(tables, sums[1:], of[1:], strict=True):
+        lacking = np.einsum("gs,shn,qh->gqn", members, unknown.astype(float), steps).ravel() > 0
+        each["value"] = own.mean(axis=0).ravel()
+        for level in settings.intervals:
+            for name, end in zip(("lo", "hi"), interval(own, level), strict=True):
+                each[f"{name}{level}"] = np.where(lacking, np.nan, end.ravel())
+        for bound in settings.above:
+            each[f"above_{bound:g}"] = np.where(lacking, np.nan, 100 * (own > bound).mean(axis=0).ravel())
     joint = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
-    joint = joint.reindex(columns=[*keys, *joint.columns.drop(keys)]).fillna(dict.fromkeys(keys, TOTAL))
+    joint = joint.reindex(columns=[*keys, *joint.columns.drop([*keys])]).fillna(dict.fromkeys(keys, TOTAL))
     place = parts.columns.index(main) if main in parts.columns else -1
-    whole, is_known = sums[-1][:, 0, 0, place], not unknown[is_part][..., place].any()
+    whole, is_known = sums[0][:, 0, 0, place], not unknown[is_part][..., place].any()
     facts["value"] = float(whole.mean())
     facts["intervals"] = {level: interval(whole, level).tolist() for level in settings.intervals if is_known}
     span = lasting(len(times), panel[0].frequency)
     facts["headline"] = _headline(facts, parts, place, is_part, settings.intervals, span)
-    all_paths = _paths_table(written, parts.keys, times, parts.columns) if n_written else None
+    all_paths = None
+    if n_written:  # a row per path, part and step, with a column per target
+        p, s, h = (each.ravel() for each in np.indices(written.shape[:3]))
+        values = {name: written[..., place].ravel() for place, name in enumerate(parts.columns)}
+        of_parts = pd.DataFrame(parts.keys).iloc[s].reset_index(drop=True)
+        all_paths = pd.concat(
+            [pd.DataFrame({"path": p + 1}), of_parts, pd.DataFrame({"time": times[h], **values})], axis=1
+        )
     return Totals(table=joint, paths=all_paths, facts=facts)
 
 
@@ -370,14 +358,11 @@ def _on_one_grid(panel: Sequence[Series], forecasts: Forecasts) -> tuple[pd.Date
     return times, at
 
 
-def _last_rows(panel: Sequence[Series], columns: Sequence[str]) -> Float64[np.ndarray, "s t n"]:
-    """The last rows of all histories, of the same times; none where these end at different ones."""
+def _are_sums(panel: Sequence[Series], parts: Parts) -> Bool[np.ndarray, " s"]:
+    """Which parts are the sum of all others, in every row that all histories have; none where these end at different
+    times."""
     n = min(map(len, panel)) if len({each.timestamps[-1] for each in panel}) == 1 else 0
-    return np.stack([column_values(each, columns)[len(each) - n :] for each in panel])
-
-
-def _are_sums(history: Float64[np.ndarray, "s t n"]) -> Bool[np.ndarray, " s"]:
-    """Which parts are the sum of all others, in every row of their history that all have."""
+    history = parts.of(np.stack([column_values(each, parts.forecast)[len(each) - n :] for each in panel]))
     rows = history[:, np.isfinite(history).all(axis=(0, 2))]
     if rows.shape[1] < LEAST_SUMS or len(rows) < LEAST_SUMS:
         return np.zeros(len(rows), dtype=bool)
@@ -439,16 +424,3 @@ def _periods(times: pd.DatetimeIndex, names: Sequence[str]) -> tuple[pd.DataFram
         steps = (codes == np.arange(codes.max() + 1)[:, None]).astype(float)
     bounds = [(times[np.flatnonzero(one)[0]], times[np.flatnonzero(one)[-1]], int(one.sum())) for one in steps]
     return pd.DataFrame(bounds, columns=["from", "to", "rows"]), steps
-
-
-def _paths_table(
-    paths: Float64[np.ndarray, "p s h n"],
-    parts: Sequence[Mapping[str, str]],
-    times: pd.DatetimeIndex,
-    columns: Sequence[str],
-) -> pd.DataFrame:
-    """A row per path, part and step, with a column per target."""
-    p, s, h = (each.ravel() for each in np.indices(paths.shape[:3]))
-    keys = pd.DataFrame([*parts]).iloc[s].reset_index(drop=True)
-    values = {name: paths[..., place].ravel() for place, name in enumerate(columns)}
-    return pd.concat([pd.DataFrame({"path": p + 1}), keys, pd.DataFrame({"time": times[h], **values})], axis=1)

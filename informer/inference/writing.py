@@ -5,8 +5,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import tzinfo
-from functools import lru_cache, partial
+from functools import partial
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -88,22 +87,22 @@ class Writer:
                 f"plot_series={unknown[0]}: {name} has no such series, expected some of {listed(list(by_series))}"
             )
         plotted = [by_series[series] for series in self.series] or [0]
-        pictures, output, content = dict(zip(self.pictures_of(name), plotted, strict=False)), self.output_of(name), None
-        if self.format in ("csv", "parquet"):
-            content = to_csv(panel, paths, self.digits) if self.format == "csv" else to_parquet(panel, paths)
-        if self.format == "xlsx":
-            content = to_xlsx(panel, paths, main=main)
-        if pictures:  # after the forecast was checked
+        makers: dict[str, Callable[[], bytes]] = {
+            "csv": lambda: to_csv(panel, paths, self.digits),
+            "parquet": lambda: table_of(panel, paths).to_parquet(engine="pyarrow", index=False),
+            "xlsx": lambda: to_xlsx(panel, paths, main=main),
+        }
+        content = makers[self.format]() if self.format in makers else None
+        for path, place in zip(self.pictures_of(name), plotted, strict=False):  # after the forecast was checked
             from informer.base.plots import save_figure
 
-            for path, place in pictures.items():
-                series, title = panel[place], name
-                if series.series_col is not None:
-                    title = f"{name}: {series.series_col} {series.name}, one of {len(panel)} series"
-                save_figure(figure_of(series, of_series(paths, place), title=title, main=main), path)
+            series, title = panel[place], name
+            if series.series_col is not None:
+                title = f"{name}: {series.series_col} {series.name}, one of {len(panel)} series"
+            save_figure(figure_of(series, of_series(paths, place), title=title, main=main), path)
         if content is not None:
-            write_atomic(self.folder / output, content, durable=False)
-        return output
+            write_atomic(self.folder / self.output_of(name), content, durable=False)
+        return self.output_of(name)
 
     def output_of(self, name: str) -> str:
         """The path of the forecasts of one file, relative to the folder."""
@@ -215,11 +214,6 @@ def to_csv(panel: Sequence[Series], paths: Forecasts, digits: int | None = None)
     )
 
 
-def to_parquet(panel: Sequence[Series], paths: Forecasts) -> bytes:
-    """A parquet table with the columns of `to_csv`, typed."""
-    return table_of(panel, paths).to_parquet(engine="pyarrow", index=False)
-
-
 def to_xlsx(panel: Sequence[Series], paths: Forecasts, *, main: str | None = None) -> bytes:
     """A workbook with the `table_of` some forecasts, and a chart of those of the first series with their intervals;
     `main`: the column of the chart, None: the last one. Times are without a zone, which workbooks do not have."""
@@ -268,7 +262,7 @@ def to_long(
         first, *more = key_columns(series, value_columns)[0].values()
         cells_of.append((name.removesuffix(series.name) + first if more else name, *more))
     owners = where // len(paths.columns)
-    times = by_time(in_zone(paths.times[where, steps], paths.zone), lambda each: list(map(str, each)))
+    times = by_time(in_zone(paths.times[where, steps], paths.zone))
     values = [each[where, steps] for each in (paths.mean, *paths.bands.values())]
     columns = [
         *(np.array(cells, dtype=object)[owners] for cells in zip(*cells_of, strict=True)),
@@ -295,7 +289,12 @@ def long_table(folder: Path, form: Format) -> Iterator[Callable[[str], None]]:
         (folder / LONG_FILE).unlink()
 
 
-def by_time(times: pd.DatetimeIndex, of: Callable[[pd.DatetimeIndex], Sequence[object]]) -> np.ndarray:
+def in_full(times: pd.DatetimeIndex) -> list[str]:
+    """Times as ISO 8601, with the time of day."""
+    return list(map(str, times))
+
+
+def by_time(times: pd.DatetimeIndex, of: Callable[[pd.DatetimeIndex], Sequence[object]] = in_full) -> np.ndarray:
     """What a function gives for each of the times, of which many are equal."""
     places, distinct = pd.factorize(times)
     return np.fromiter(of(pd.DatetimeIndex(distinct)), dtype=object)[places]
@@ -312,9 +311,10 @@ def stamps(panel: Sequence[Series], times: pd.DatetimeIndex) -> Sequence[object]
         return _counts(times, EPOCHS[written], series.dialect.decimal)
     if written in (None, "ISO8601"):
         below_a_day = series.frequency.unit in (Unit.second, Unit.minute, Unit.hour)
-        if not below_a_day and times.tz is None and all(_are_days(each.timestamps) for each in panel):
+        known = [each.timestamps for each in panel]
+        if not below_a_day and times.tz is None and all((each == each.normalize()).all() for each in known):
             return list(times.strftime("%Y-%m-%d"))
-        return _iso_of(times.asi8.tobytes(), times.unit, times.tz)
+        return in_full(times)
     if QUARTER in written:
         names = [
             written.replace(f"{QUARTER}st", ordinal).replace(QUARTER, ordinal[0])
@@ -326,13 +326,6 @@ def stamps(panel: Sequence[Series], times: pd.DatetimeIndex) -> Sequence[object]
     return list(times.strftime(written))
 
 
-@lru_cache(maxsize=64)
-def _iso_of(counts: bytes, unit: str, zone: tzinfo | None) -> tuple[str, ...]:
-    """Each time as pandas writes it; cached, since the files of a job often end at the same time."""
-    times = pd.DatetimeIndex(np.frombuffer(counts, dtype=f"datetime64[{unit}]"))
-    return tuple(map(str, times if zone is None else times.tz_localize("UTC").tz_convert(zone)))
-
-
 def _counts(times: pd.DatetimeIndex, unit: Literal["s", "ms", "us", "ns"], decimal: str) -> Sequence[object]:
     """Units since 1970, as integers if all are whole."""
     in_unit = times.as_unit(unit)
@@ -341,10 +334,6 @@ def _counts(times: pd.DatetimeIndex, unit: Literal["s", "ms", "us", "ns"], decim
     per_unit = pd.Timedelta(1, unit) // pd.Timedelta(1, times.unit)
     # division of ints gives the nearest float, which is read back exactly
     return _cells(np.array([count / per_unit for count in times.asi8.tolist()]), decimal)
-
-
-def _are_days(times: pd.DatetimeIndex) -> bool:
-    return bool((times == times.normalize()).all())
 
 
 def _cells(values: np.ndarray, decimal: str = ".") -> list[object]:

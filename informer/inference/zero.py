@@ -17,8 +17,9 @@ import pandas as pd
 from jaxtyping import Float64
 
 from informer.base.errors import InputError, listed
+from informer.base.quantiles import MEDIAN
 from informer.data.history import Future, future_index
-from informer.inference.ahead import BOTH, EFFECTS, HISTORY, NETWORK, Candidate, Known, PanelEffects, candidates
+from informer.inference.ahead import BOTH, EFFECTS, HISTORY, NETWORK, Candidate, Known, PanelEffects
 from informer.inference.rolling import row_of, tidy_table
 from informer.inference.totals import LEVELS
 from informer.members.zero import Histories, network_seasons, pretrained
@@ -189,8 +190,8 @@ class ZeroModel:
         of_constants: bool = False,
     ) -> Iterator[tuple[dict[str, Forecasts], Histories]]:
         """Forecasts of each kind from origins (series, and rows before it), and their histories, in parts; actual
-        values are those of the series. Other arguments as of `backtest`; `ahead`: see `PanelEffects.remainders`."""
-        rows, n = self.member.network.version.history, len(self.columns)
+        values are those of the series. Other arguments as of `backtest`; `ahead`: see `PanelEffects.candidates`."""
+        version, n = self.member.network.version, len(self.columns)
         times = [in_utc([each.timestamps, future_index(each, horizon)]) for each in panel]
         padding = np.full((horizon, n), np.nan)
         by_series = [np.concatenate([column_values(each, self.columns), padding]) for each in panel]
@@ -200,10 +201,12 @@ class ZeroModel:
             for place, end in some:
                 values = by_series[place][:end]
                 histories += list(np.where(np.isfinite(values[-COUNTED:]).any(axis=0), values, 0.0).T)
-            past, left = Histories.of(histories, seasons, rows), None
+            past, found = Histories.of(histories, seasons, version.history), dict[str, Candidate]()
+            if NETWORK in kinds:
+                quantiles = self.member.quantiles(past, panel[0].frequency, horizon)
+                found[NETWORK] = quantiles[:, :, version.levels.index(MEDIAN)], quantiles
             if self._effects is not None:
-                known = dict(enumerate(ahead))
-                left = self._effects.remainders(panel, some, known, horizon, seasons, rows)
+                found |= self._effects.candidates(self.member, past, panel, some, ahead, horizon)
             scale = seasonal_scale([np.where(past.observed, past.values, np.nan).T], seasons[0])
             names, last = [panel[s].name for s, _ in some], np.array([times[s][end - 1] for s, end in some])
             paths = Forecasts(
@@ -214,9 +217,8 @@ class ZeroModel:
                 scale=scale,
                 change=scale,
                 zone=panel[0].timestamps.tz,
-                direct=self.member.network.version.horizon,
+                direct=version.horizon,
             )
-            found = candidates(self.member, past, left, panel[0].frequency, horizon, kinds)
             bands = {kind: self._bands(past, found[kind], levels, kind, of_constants=of_constants) for kind in found}
             yield {kind: replace(paths, mean=found[kind][0], bands=bands[kind]) for kind in found}, past
 
@@ -282,8 +284,7 @@ class ZeroModel:
         Raises:
             InputError: a series has too few rows.
         """
-        steps, tables, origins = self.steps(horizon), list[pd.DataFrame](), list[tuple[int, int]]()
-        before = list[Series]()
+        steps, origins, before = self.steps(horizon), list[tuple[int, int]](), list[Series]()
         for place, series in enumerate(self.panel):
             first = self._least(series, steps) if start is None else row_of(start, series, "start")
             ends = range(max(first, 1), len(series) - steps + 1, stride or steps)
@@ -298,9 +299,8 @@ class ZeroModel:
             self.evaluate(steps, panel=before)
         paths = self.backtest(origins, horizon=steps, levels=levels)[self.kind]
         owners = np.repeat([place for place, _ in origins], len(self.columns))
-        for place, series in enumerate(self.panel):
-            tables.append(tidy_table(paths.part(np.flatnonzero(owners == place)), series))
-        return pd.concat(tables, ignore_index=True)
+        by_series = (paths.part(np.flatnonzero(owners == place)) for place in range(len(self.panel)))
+        return pd.concat(map(tidy_table, by_series, self.panel), ignore_index=True)
 
     def skill(self, horizon: int | str | None) -> float:
         """Skill of forecasts from earlier rows; an InputError if the series are too short."""

@@ -191,7 +191,7 @@ def backtest(
             )
             with torch.inference_mode():
                 after = batch.enc_x[some][:, :, positions], units, batch.series[some]
-                halves = _halves(member, levels, *after, horizon)
+                halves = {level: reaching(_numpy(half), horizon) for level, half in _halves(member, levels, *after)}
                 if adapt is not None:
                     errors = _numpy((ahead[some] - actual[some])[:, :pred_len].abs())
                     direct = adapt(errors, {level: half[:, :pred_len] for level, half in halves.items()})
@@ -238,14 +238,12 @@ def _halves(
     history: Float[Tensor, "b seq_len n"],
     units: DataUnits,
     series: Int[Tensor, " b"],
-    horizon: int,
-) -> dict[int, Float64[np.ndarray, "b h n"]]:
-    """Scaled half widths of intervals; NaN where there is none."""
-    if member.calibration is None:
-        return {}
-    widths = partial(member.calibration.half_width, history=history, constant=units.constant, series=series)
-    halves = {level: _numpy(widths(level)) for level in levels}
-    return {level: reaching(np.where(np.isinf(half), np.nan, half), horizon) for level, half in halves.items()}
+) -> Iterator[tuple[int, Float[Tensor, "b steps n"]]]:
+    """Scaled half widths of intervals by level; NaN where there is none."""
+    for level in levels:
+        assert member.calibration is not None, "these are levels that the member supports"
+        half = member.calibration.half_width(level, history, constant=units.constant, series=series)
+        yield level, half.masked_fill(half.isinf(), torch.nan)
 
 
 def _bands(

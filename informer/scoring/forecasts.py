@@ -5,7 +5,7 @@ As a file they are one tidy table: series, column, origin, step, time, forecast,
 quantiles (q10), actual. In memory they are matrices of paths and steps, a sixth of the size of that table.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import Any
@@ -153,10 +153,10 @@ class Forecasts:
     def scaled(self) -> "Forecasts":
         """The same in scaled units."""
         center, scale = self.center[:, None], self.scale[:, None]
-        values = {name: (getattr(self, name) - center) / scale for name in ("mean", "actual")}
         return replace(
             self,
-            **values,
+            mean=(self.mean - center) / scale,
+            actual=(self.actual - center) / scale,
             bands={name: (each - center) / scale for name, each in self.bands.items()},
             levels={level: (each - center) / scale for level, each in self.levels.items()},
             change=self.change / self.scale,
@@ -209,35 +209,23 @@ def _nothing(of: np.dtype[Any]) -> Any:
 
 
 def joined(parts: Iterable[Forecasts]) -> Forecasts:
-    """The paths of several parts of the same forecasts, in order; a source that a part does not have is zero there."""
+    """The paths of several parts of the same forecasts, in order."""
     first, *others = all_of = [*parts]
     if not others:
         return first
 
-    longest = max(part.mean.shape[1] for part in all_of)
+    def stacked(values: Sequence[np.ndarray]) -> np.ndarray:
+        longest = max(each.shape[1] for each in values)
+        lacking = [np.full((len(x), longest - x.shape[1]), _nothing(x.dtype), x.dtype) for x in values]
+        return np.concatenate([np.concatenate(each, axis=1) for each in zip(values, lacking, strict=True)])
 
-    def of(name: str) -> np.ndarray:
-        values = [getattr(part, name) for part in all_of]
-        return np.concatenate([np.broadcast_to(x, (len(p), *x.shape[1:])) for x, p in zip(values, all_of, strict=True)])
-
-    def steps_of(matrices: Sequence[np.ndarray]) -> np.ndarray:
-        lacking = [np.full((len(x), longest - x.shape[1]), _nothing(x.dtype), x.dtype) for x in matrices]
-        return np.concatenate([np.concatenate(each, axis=1) for each in zip(matrices, lacking, strict=True)])
-
-    def matrices(of_part: Callable[[Forecasts], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        names = dict.fromkeys(name for part in all_of for name in of_part(part))
-        return {name: steps_of([of_part(p).get(name, np.zeros_like(p.mean)) for p in all_of]) for name in names}
-
-    stacked: dict[str, Any] = {n: steps_of([getattr(part, n) for part in all_of]) for n in ("times", "mean", "actual")}
-    stacked |= {name: of(name) for name in ("center", "scale", "change")}
-    return replace(
-        first,
-        keys=pd.concat([part.keys for part in all_of], ignore_index=True),
-        bands=matrices(lambda part: part.bands),
-        sources=matrices(lambda part: part.sources),
-        levels={level: np.concatenate([part.levels[level] for part in all_of]) for level in first.levels},
-        **stacked,
-    )
+    found: dict[str, Any] = {name: stacked([getattr(p, name) for p in all_of]) for name in ("times", "mean", "actual")}
+    for group in ("bands", "levels", "sources"):
+        by_part = [getattr(part, group) for part in all_of]
+        found[group] = {name: stacked([each[name] for each in by_part]) for name in by_part[0]}
+    for name in ("center", "scale", "change"):
+        found[name] = np.concatenate([np.broadcast_to(getattr(part, name), len(part)) for part in all_of])
+    return replace(first, keys=pd.concat([part.keys for part in all_of], ignore_index=True), **found)
 
 
 def band_cells(paths: Forecasts) -> dict[str, dict[str, Matrix]]:

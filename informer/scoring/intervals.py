@@ -206,36 +206,26 @@ def saved_calibration(checkpoint: Checkpoint, *, recent: bool = False) -> Calibr
     Raises:
         InputError: it does not fit the model.
     """
-    state = checkpoint.calibration
-    if not state:
+    stored = checkpoint.calibration
+    newer = {name.removeprefix(RECENT): tensor for name, tensor in stored.items() if name.startswith(RECENT)}
+    scored = {name: tensor for name, tensor in stored.items() if not name.startswith(RECENT)}
+    if not (state := newer if recent and newer else scored):
         return None
-    newer = {name.removeprefix(RECENT): tensor for name, tensor in state.items() if name.startswith(RECENT)}
-    state = {name: tensor for name, tensor in state.items() if not name.startswith(RECENT)}
-    state = newer if recent and newer else state
-    found = state["half_widths"].shape[1:2] if "half_widths" in state else ()
-    n, steps = len(checkpoint.targets), max([checkpoint.settings.pred_len, *found])
-    table, number, by_target = (len(LEVELS), steps, n), (), (n,)
-    expected = {
-        "windows": (torch.int64, number),
-        "half_widths": (torch.float32, table),
-        "still": (torch.float32, table),
-        "lag": (torch.int64, number),
-        "power": (torch.float32, number),
-        "usual": (torch.float32, by_target),
-        "largest": (torch.float32, by_target),
-    }
-    if FACTORS in state and state[FACTORS].ndim == 2:
-        expected[FACTORS] = torch.float32, (len(state[FACTORS]), n)
-    if set(state) != set(expected):
-        raise InputError(f"{DOES_NOT_FIT}: expected {sorted(expected)}, found {sorted(state)}")
-    for name, (dtype, shape) in expected.items():
-        tensor = state[name]
-        if tensor.dtype is not dtype or tuple(tensor.shape) != shape or not (tensor >= 0).all():
-            raise InputError(f"{DOES_NOT_FIT}: expected {name} of at least 0 and of shape {shape}, as {dtype}")
+    n, whole = len(checkpoint.targets), {"windows", "lag"}
+    steps = max([checkpoint.settings.pred_len, *(each.shape[1] for each in state.values() if each.ndim == 3)])
+    shapes: dict[str, tuple[int, ...]] = {name: (len(LEVELS), steps, n) for name in ("half_widths", "still")}
+    shapes |= {"windows": (), "lag": (), "power": (), "usual": (n,), "largest": (n,)}
+    shapes |= {FACTORS: (*state[FACTORS].shape[:1], n)} if FACTORS in state else {}
+    if {*state} != {*shapes} or not all(
+        each.dtype is (torch.int64 if name in whole else torch.float32)
+        and tuple(each.shape) == shapes[name]
+        and (each >= 0).all()
+        and not (name in ("usual", "largest") and each.isinf().any())
+        for name, each in state.items()
+    ):
+        raise InputError(f"{DOES_NOT_FIT}: expected tensors of at least 0 of these shapes, finite variations: {shapes}")
     usual, largest, lag, power = (state[name] for name in ("usual", "largest", "lag", "power"))
-    if int(lag) < 1 or float(power) not in POWERS or torch.stack([usual, largest]).isinf().any():
-        raise InputError(
-            f"{DOES_NOT_FIT}: expected a lag of at least 1, finite variations, a power of {sorted(POWERS)}"
-        )
+    if int(lag) < 1 or float(power) not in POWERS:
+        raise InputError(f"{DOES_NOT_FIT}: expected a lag of at least 1, a power of {sorted(POWERS)}")
     variation = Variation(int(lag), float(power), usual, largest, state.get(FACTORS))
     return Calibration(int(state["windows"]), state["half_widths"], variation, state["still"])

@@ -207,18 +207,15 @@ def residuals(
             parts.append(Residuals(*own, lag, series=batch.series.cpu()))
         return joined_errors(parts).over(chosen)
 
-    known = errors_of(windows.at(starts[:: every_of(windows, most)]), range(1))
+    # at most `most` windows and MAX_NUMBERS values
+    per_window = windows.batch(torch.tensor([0])).target.numel()
+    every = -(-len(windows) // min(max(MAX_NUMBERS // per_window, 1), most or len(windows)))
+    known = errors_of(windows.at(starts[::every]), range(1))
     followed = starts[torch.isin(starts + pred_len, starts)]
     if n_rolled and len(followed):
         rolled = errors_of(windows.at(followed).thinned(MOST_ROLLED), range(1, n_rolled + 1))
         known = replace(known, rolled=rolled)
     return known
-
-
-def every_of(windows: Windows, most: int | None = None) -> int:
-    """Every how many-th window is kept, so that there are at most `most` windows and MAX_NUMBERS values."""
-    per_window = windows.batch(torch.tensor([0])).target.numel()
-    return -(-len(windows) // min(max(MAX_NUMBERS // per_window, 1), most or len(windows)))
 
 
 def joined_errors(parts: Sequence[Residuals]) -> Residuals:

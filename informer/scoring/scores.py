@@ -28,6 +28,8 @@ from informer.scoring.metrics import METRICS, RELATIVE
 from informer.scoring.tables import scores_table, tidy_csv
 
 SCALED, ORIGINAL = UNITS = ("scaled", "original")
+FACTS = ("model", "windows", "metric", "best_baseline", "skill", "verdict", "warning", "problems")
+"""Of the scores of all windows, in JSON."""
 ROW = ("model", "units", "column", "step", "metric", "value")
 _OVER: dict[str, tuple[int, ...]] = {"overall": (-2, -1), "step": (-2,), "column": (-1,)}
 """Axes of sums over which the mean of a view is taken."""
@@ -249,9 +251,9 @@ class Scores:
     def _bands(self, metric: str) -> list[str]:
         """Names of the model's intervals (`coverage` and `width` of `80`, `q10_q90`) or quantiles (`pinball` of `q10`)
         with some value."""
-        groups = [units for name, units in self._sums if name == self.model and units not in self.units]
-        of_metric = [units for units in groups if metric in self._sums[self.model, units]]
-        return [units for units in of_metric if self.count(self.model, units, metric).any()]
+        own = {units: sums for (name, units), sums in self._pairs.items() if name == self.model}
+        groups = [units for units, sums in own.items() if units not in self.units and metric in sums]
+        return [units for units in groups if own[units][metric][1].any()]
 
     @property
     def intervals(self) -> list[str]:
@@ -275,17 +277,11 @@ class Scores:
         each."""
         short: dict[str, dict[str, float]] = {}
         for name in self.intervals:
-            n = self.count(self.model, name, "coverage").sum(axis=0)
-            counts = {"": n.sum()} | dict(zip(self.columns, n, strict=True))
-            by_column = self.values(self.model, name, "column")["coverage"].tolist()
-            covered = {"": self.overall(self.model, name)["coverage"]} | dict(zip(self.columns, by_column, strict=True))
-            low = {
-                column: share
-                for column, share in covered.items()
-                if counts[column] >= LEAST_VALUES and share < nominal(name) - SHORT
-            }
-            if low:
-                short[name] = low if len(self.columns) > 1 else {"": covered[""]}
+            n, by_column = self.count(self.model, name, "coverage").sum(axis=0), self._covered(name)
+            shares = {"": self.overall(self.model, name)["coverage"]} | (by_column if len(self.columns) > 1 else {})
+            cells = zip(shares.items(), [n.sum(), *n], strict=False)
+            low = {each: share for (each, share), k in cells if k >= LEAST_VALUES and share < nominal(name) - SHORT}
+            short |= {name: low} if low else {}
         return short
 
     @property
@@ -380,34 +376,34 @@ class Scores:
             remarks.append(f"MASE is undefined for {', '.join(names)}: rows repeat exactly from season to season")
         return remarks
 
+    def _covered(self, interval: str) -> dict[str, float]:
+        """Coverage of each column in percent."""
+        return dict(zip(self.columns, self.values(self.model, interval, "column")["coverage"].tolist(), strict=True))
+
     def _by_column(self, interval: str) -> str:
         """Coverage of each column, or the range if there are more than MAX_COLUMNS."""
-        covered = dict(zip(self.columns, self.values(self.model, interval, "column")["coverage"].tolist(), strict=True))
-        covered = {name: share for name, share in covered.items() if not math.isnan(share)}  # without intervals
+        covered = {name: share for name, share in self._covered(interval).items() if not math.isnan(share)}
         ordered = sorted(covered, key=covered.__getitem__)
         names, between = (covered, ", ") if len(covered) <= MAX_COLUMNS else ((ordered[0], ordered[-1]), " to ")
         return between.join(f"{name} {covered[name]:.1f} %" for name in names)
 
     def facts(self) -> dict[str, Any]:
         """What fits on a screen: verdict, and errors and coverage over all windows."""
-        facts = ("model", "windows", "metric", "best_baseline", "skill", "verdict", "warning", "problems")
-        return {name: getattr(self, name) for name in facts} | {
+        return {name: getattr(self, name) for name in FACTS} | {
             "errors": {name: {units: self.overall(name, units) for units in UNITS} for name in self.names},
             "intervals": {name: self.overall(self.model, name) for name in self.intervals},
         }
 
     def to_dict(self) -> dict[str, Any]:
         """All scores as plain containers."""
-        facts = ("model", "windows", "metric", "best_baseline", "skill", "verdict", "remarks", "warning")
         return {
-            **{name: getattr(self, name) for name in facts},
+            **{name: getattr(self, name) for name in ("remarks", *FACTS)},
             "skill_interval": list(self.noise),
             "scores": {name: {units: self._means(name, units) for units in UNITS} for name in self.names},
             "intervals": {name: self._means(self.model, name) for name in self.intervals},
             "mean_pinball": self.mean_pinball,
             "quantiles": {name: self._means(self.model, name) for name in self.quantiles},
             "breakdown": self.breakdown,
-            "problems": self.problems,
         }
 
     def _means(self, name: str, units: str) -> dict[str, Any]:

@@ -14,12 +14,11 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 
 @pytest.mark.parametrize("more", [[], ["resume=true"]])
-@pytest.mark.parametrize("name", ["summary.csv", ".summary.csv.unfinished"])
-def test_a_folder_in_place_of_the_summary(name: str, more: list[str], folder: Path, trained: Trained) -> None:
+def test_a_folder_in_place_of_the_summary(more: list[str], folder: Path, trained: Trained) -> None:
     Path("in").mkdir()
     Path("in/a.csv").write_bytes(Path(SAMPLE).read_bytes())
-    (Path("out") / name).mkdir(parents=True)
-    refused(call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out", *more), name)
+    Path("out/summary.csv").mkdir(parents=True)
+    refused(call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out", *more), "summary.csv")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device")
