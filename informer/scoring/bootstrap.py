@@ -92,18 +92,13 @@ def verdict(error: str, baseline: str, skill: float, interval: Interval) -> str:
 
 
 def skill_interval(
-    errors: Float[np.ndarray, " n"],
-    baseline_errors: Float[np.ndarray, " n"],
-    *,
-    block: int = 1,
-    level: float = LEVEL,
+    errors: Float[np.ndarray, " n"], baseline_errors: Float[np.ndarray, " n"], *, block: int = 1
 ) -> Interval:
-    """Interval of 1 - mean(errors) / mean(baseline_errors).
+    """Interval of 1 - mean(errors) / mean(baseline_errors), with LEVEL of the draws inside.
 
     Args:
         errors, baseline_errors: one per unit, in the same order; both non-negative.
         block: neighbouring units drawn together; blocks wrap around from the last unit to the first.
-        level: share of the draws inside the interval.
 
     Returns:
         The interval, the same in every call; its ends are NaN with fewer than FEWEST_BLOCKS blocks, or if some draw of
@@ -118,17 +113,12 @@ def skill_interval(
     running = np.concatenate([np.zeros((1, 2)), np.cumsum(np.concatenate([pairs, pairs]), axis=0)])
     sums = running[block : block + n] - running[:n]
     rng = np.random.default_rng(0)
-    at_once = max(1, _AT_ONCE // n_blocks)
-    skills: list[np.ndarray] = []
+    at_once, skills = max(1, _AT_ONCE // n_blocks), list[np.ndarray]()
     for first in range(0, DRAWS, at_once):
         starts = rng.integers(0, n, size=(min(at_once, DRAWS - first), n_blocks))
         error_sums, other_sums = np.moveaxis(sums[starts].sum(axis=1), -1, 0)
-        skills.append(
-            1.0 - np.divide(error_sums, other_sums, out=np.full_like(error_sums, np.nan), where=other_sums > 0)
-        )
-    tail = (1.0 - level) / 2
-    all_skills = np.concatenate(skills)
-    if np.isnan(all_skills).any():
-        return Interval(np.nan, np.nan)
-    low, high = np.quantile(all_skills, [tail, 1 - tail])
+        unknown = np.full_like(error_sums, np.nan)
+        skills.append(1.0 - np.divide(error_sums, other_sums, out=unknown, where=other_sums > 0))
+    tail = (1.0 - LEVEL) / 2
+    low, high = np.quantile(np.concatenate(skills), [tail, 1 - tail])  # NaN with a NaN
     return Interval(float(low), float(high))
