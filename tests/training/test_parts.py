@@ -1,7 +1,9 @@
 """Adam and the losses by their formulas; what the optimiser gets in a run."""
 
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -9,11 +11,12 @@ import pytest
 import torch
 from entry_points import CSV, SMALL, done
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from informer import checkpoint
 from informer.checkpoint import restore_model
 from informer.config.training import OptimConfig, OptimKind
-from informer.training.optim import GuardedAdam, build_optimizer
+from informer.training.optim import build_optimizer
 
 
 def network() -> nn.Sequential:
@@ -42,17 +45,19 @@ def test_adam_by_its_formula(kind: OptimKind) -> None:
 SAMPLE = ["dataset=sample", *SMALL, CSV, "run_dir=run"]
 
 
-def watch(monkeypatch: pytest.MonkeyPatch, name: str, read: object) -> list[float]:
-    """What `read` finds in the optimiser before each call of its method."""
-    seen: list[float] = []
-    step = getattr(GuardedAdam, name)
+@contextlib.contextmanager
+def watching(read: Callable[[dict[str, Any]], Any]) -> Iterator[list[Any]]:
+    """What `read` finds in the optimiser before each of its steps."""
+    seen: list[Any] = []
+    hook = register_optimizer_step_pre_hook(lambda optimizer, *_: seen.append(read(optimizer.param_groups[0])))
+    try:
+        yield seen
+    finally:
+        hook.remove()
 
-    def watched(self: GuardedAdam, *arguments: object) -> object:
-        seen.append(read(self.param_groups[0]))
-        return step(self, *arguments)
 
-    monkeypatch.setattr(GuardedAdam, name, watched)
-    return seen
+def weights(group: dict[str, Any]) -> list[torch.Tensor]:
+    return [parameter.detach().clone() for parameter in group["params"]]
 
 
 def test_the_rate_halves_each_epoch(folder: Path) -> None:
@@ -62,26 +67,24 @@ def test_the_rate_halves_each_epoch(folder: Path) -> None:
     assert rates.tolist() == pytest.approx([0.008, 0.004, 0.002])
 
 
-def test_each_step_has_the_rate_of_the_schedule(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_step_has_the_rate_of_the_schedule(folder: Path) -> None:
     """Red if the schedule only changes the curve in TensorBoard."""
-    seen = watch(monkeypatch, "step_while_finite", lambda group: group["lr"])
-    done("train", *SAMPLE, "optim.schedule=cosine", "optim.lr=4e-3", "trainer.max_steps=10")
+    with watching(lambda group: group["lr"]) as seen:
+        done("train", *SAMPLE, "optim.schedule=cosine", "optim.lr=4e-3", "trainer.max_steps=10")
     np.testing.assert_allclose(seen, [2e-3 * (1 + np.cos(np.pi * i / 10)) for i in range(10)])
 
 
 @pytest.mark.parametrize("clip_norm", [None, 0.01])
-def test_each_step_has_the_clipped_gradient(
-    clip_norm: float | None, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_step_has_the_clipped_gradient(clip_norm: float | None, folder: Path) -> None:
     """Red if `optim.clip_norm` is read and not applied."""
 
     def norm(group: dict[str, list[torch.Tensor]]) -> float:
         gradients = [parameter.grad for parameter in group["params"] if parameter.grad is not None]
         return float(torch.nn.utils.get_total_norm(gradients))
 
-    seen = watch(monkeypatch, "step", norm)
     given = [] if clip_norm is None else [f"optim.clip_norm={clip_norm}"]
-    done("train", *SAMPLE, *given, "trainer.max_steps=3")
+    with watching(norm) as seen:
+        done("train", *SAMPLE, *given, "trainer.max_steps=3")
     assert (max(seen) <= 0.01 * (1 + 1e-5)) == (clip_norm is not None), seen
 
 
@@ -99,28 +102,18 @@ def test_steps_may_have_another_loss_than_validation(folder: Path) -> None:
     assert rows["mixed"].val_loss == rows["mse"].val_loss != rows["mae"].val_loss
 
 
-def test_the_model_is_the_average_of_the_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_is_the_average_of_the_weights(folder: Path) -> None:
     """By a loop over the weights after each step; red if it begins late, or the last weights are saved in its place."""
-    ema, seen = 0.6, list[list[torch.Tensor]]()
-    step = GuardedAdam.step_while_finite
-
-    def watched(self: GuardedAdam, *arguments: torch.Tensor) -> None:
-        for when in ("before", "after"):
-            if when == "after" or not seen:
-                seen.append([parameter.detach().clone() for parameter in self.param_groups[0]["params"]])
-            if when == "before":
-                step(self, *arguments)
-
-    monkeypatch.setattr(GuardedAdam, "step_while_finite", watched)
-    done("train", *SAMPLE, f"optim.ema={ema}", "trainer.max_steps=12", "trainer.max_epochs=1")
-    expected = [weight.double() for weight in seen[0]]
-    for n, weights in enumerate(seen[1:]):
-        kept = min(ema, (1 + n) / (10 + n))
-        expected = [kept * old + (1 - kept) * new.double() for old, new in zip(expected, weights, strict=True)]
+    ema = 0.6
+    with watching(weights) as seen:
+        done("train", *SAMPLE, f"optim.ema={ema}", "trainer.max_steps=12", "trainer.max_epochs=1")
     best, last = (
         restore_model(checkpoint.load(Path("run") / name)) for name in ("best.safetensors", "last.safetensors")
     )
+    seen.append([parameter.detach() for parameter in last.parameters()])
+    expected = [weight.double() for weight in seen[0]]
+    for n, new_weights in enumerate(seen[1:]):
+        kept = min(ema, (1 + n) / (10 + n))
+        expected = [kept * old + (1 - kept) * new.double() for old, new in zip(expected, new_weights, strict=True)]
     for average, exact in zip(best.parameters(), expected, strict=True):
         torch.testing.assert_close(average.double(), exact, rtol=1e-5, atol=1e-7)
-    for weight, final in zip(last.parameters(), seen[-1], strict=True):
-        assert torch.equal(weight, final)
