@@ -103,11 +103,6 @@ class Forecasts:
         names: list[str] = self.keys["column"].unique().tolist()
         return names
 
-    @property
-    def matrices(self) -> dict[str, np.ndarray]:
-        """What a path has at each step, by the name of its column in the table."""
-        return {"time": self.times, "forecast": self.mean, **self.bands, "actual": self.actual}
-
     def local_times(self, paths: Int64[np.ndarray, " k"]) -> Shaped[np.ndarray, "k h"]:
         """Times of some paths without their zone."""
         times = self.times[paths]
@@ -120,7 +115,8 @@ class Forecasts:
         n, h = self.mean.shape
         repeated = self.keys.iloc[np.repeat(np.arange(n), h)].reset_index(drop=True)
         steps = np.tile(np.arange(1, h + 1), n)
-        table = repeated.assign(step=steps, **{name: values.ravel() for name, values in self.matrices.items()})
+        matrices = {"time": self.times, "forecast": self.mean, **self.bands, "actual": self.actual}
+        table = repeated.assign(step=steps, **{name: values.ravel() for name, values in matrices.items()})
         if self.zone is not None:
             table = table.assign(**{name: in_zone(table[name], self.zone) for name in ("origin", "time")})
         return table[self.are_steps.ravel()].reset_index(drop=True)

@@ -24,9 +24,9 @@ from informer.base.quantiles import MEDIAN
 from informer.data.columns import Roles
 from informer.data.dataset import Provenance, Source, panel_sha256
 from informer.data.seasonality import bridged
-from informer.data.store import build_store, with_columns
-from informer.data.windows import Windows
+from informer.data.store import with_columns
 from informer.inference.model import TrainedModel
+from informer.inference.rolling import windows_of
 from informer.inference.zero import LEAST_HISTORY, MOST_WINDOWS, ZeroModel
 from informer.members.baselines import naive_quantiles_after
 from informer.members.peers import PEERS, peer
@@ -230,14 +230,9 @@ def _trained(name: str, task: _Task, settings: Mapping[str, Any]) -> Forecasts:
         )
         model = TrainedModel.load(run.path, device=task.device)
     member, parts = replace(model.member, levels=DECILES), list[Forecasts]()
-    for place, series in enumerate(with_columns(subject.panel, columns.inputs)):
+    for place, series in enumerate(subject.panel):
         starts = [end - model.sizes.first for owner, end in task.origins if owner == place]
-        scaler = model.scaler.of(series.name, series.values[: starts[0] + model.sizes.first])
-        store = build_store(
-            [series], scalers=[scaler], calendar=model.calendar, device=model.device, trained=model.checkpoint.series
-        )
-        windows = Windows.of_columns(store, model.columns, starts=torch.tensor(starts), sizes=model.sizes)
-        parts += backtest(member, windows, [series], columns.targets)
+        parts += backtest(member, windows_of(model, [series], starts), [series], columns.targets)
     return joined(parts)
 
 
