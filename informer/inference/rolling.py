@@ -61,7 +61,7 @@ from informer.scoring.scores import Scores
 log = logging.getLogger(__name__)
 
 
-ByColumn = Float64[np.ndarray, " n"]
+ByLevel = Float64[np.ndarray, "k n"]
 
 RATE = 0.2
 """Learning rate for forecasts that do not overlap; divided by `delay` if they do."""
@@ -79,8 +79,9 @@ class Tracking:
 
     def __init__(self, levels: Sequence[int], delay: int) -> None:
         self._levels, self._delay = sorted(levels), delay
-        self._log: dict[int, ByColumn] = {level: np.zeros(1) for level in self._levels}  # of each factor
-        self._open: deque[Mapping[int, ByColumn]] = deque()
+        self._usual = 1 - np.array(self._levels)[:, None] / 100
+        self._log = np.zeros_like(self._usual)  # of the factors, by level and column
+        self._open = deque[ByLevel]()
 
     def __call__(
         self, errors: Float64[np.ndarray, "b h n"], halves: Mapping[int, Float64[np.ndarray, "b h n"]]
@@ -92,21 +93,15 @@ class Tracking:
                 missing.
             halves: calibrated half widths by level, in the units of the errors.
         """
-        adapted = {level: np.empty_like(errors) for level in self._levels}
-        for origin, error in enumerate(errors):
+        adapted = np.stack([halves[level] for level in self._levels])
+        for error, half in zip(errors, adapted.swapaxes(0, 1), strict=True):
             if len(self._open) == self._delay:
-                for level, share in self._open.popleft().items():
-                    self._log[level] = self._log[level] + RATE / self._delay * (share - (1 - level / 100))
-            half = np.zeros_like(error)
-            for level in self._levels:
-                half = np.maximum(half, halves[level][origin] * np.exp(self._log[level]))
-                adapted[level][origin] = half
-            observed = ~np.isnan(error)
-            n = np.maximum(observed.sum(axis=0), 1)
-            missed = {level: (error > adapted[level][origin]).sum(axis=0) / n for level in self._levels}
-            usual = {level: 1 - level / 100 for level in self._levels}  # no update without an observation
-            self._open.append({level: np.where(observed.any(axis=0), missed[level], usual[level]) for level in usual})
-        return adapted
+                self._log = self._log + RATE / self._delay * (self._open.popleft() - self._usual)
+            half[:] = np.maximum.accumulate(half * np.exp(self._log)[:, None], axis=0)
+            n = (~np.isnan(error)).sum(axis=0)
+            missed = (error > half).sum(axis=1) / np.maximum(n, 1)
+            self._open.append(np.where(n > 0, missed, self._usual))  # no update without an observation
+        return dict(zip(self._levels, adapted, strict=True))
 
 
 def write_pieces(path: Path, form: Format, pieces: Iterator[pd.DataFrame]) -> None:
