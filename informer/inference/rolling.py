@@ -304,7 +304,7 @@ def roll_panel(
             backtest, windows=windows_of(model, [series], firsts), panel=[series], columns=targets, batch_size=at_once,
             horizon=horizon, change=np.array([unit]),
         )  # fmt: skip
-        adapt = Tracking(levels, delay) if rolling.adaptive else None
+        adapt = Tracking(levels, delay) if rolling.adaptive and levels else None
         places = None if digits is None else [max(decimals_for(column, digits), 0) for column in truth.T]
         others = [roll(each) for each in scores.baselines] if scores else []
         for number, paths in enumerate(roll(member, levels=levels, adapt=adapt)):
