@@ -19,13 +19,14 @@ others, such as the row of totals of an export, is not counted again.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float64, Shaped
+from jaxtyping import Bool, Float64
 
 from informer.base.errors import InputError, counted, listed
 from informer.base.files import expanded, write_atomic
@@ -92,33 +93,17 @@ class Totals:
             write_atomic(folder / PATHS, self.paths.to_parquet(index=False))
 
 
-class Parts:
-    """What is summed: each column of the series, or of a single series its columns, with TOTAL as their column.
-
-    Args:
-        panel: the series.
-        columns: their columns that are forecast.
-    """
-
-    def __init__(self, panel: Sequence[Series], columns: Sequence[str]) -> None:
-        self.of_columns, self.forecast = len(panel) == 1 < len(columns), columns
-        self._series = [each.name for each in panel]
-        self.names, self.columns = ([*columns], [TOTAL]) if self.of_columns else (self._series, [*columns])
-        self.keys = [{"column": name} for name in columns] if self.of_columns else [each.keys for each in panel]
-
-    def of(self, values: Shaped[np.ndarray, "s *t n"]) -> Shaped[np.ndarray, "s *t n"]:
-        """Values of series and columns by part and column."""
-        return np.moveaxis(values, (0, -1), (-1, 0)) if self.of_columns else values
-
-    def cube(self, paths: Forecasts, values: Float64[np.ndarray, "p h"]) -> Float64[np.ndarray, "o s h n"]:
-        """Values of paths by origin, part, step and column; NaN without a path."""
-        codes, origins = pd.factorize(paths.keys["origin"], sort=True)
-        axes = {"series": self._series, "column": self.forecast}
-        place = [codes, *(pd.Index(of).get_indexer(pd.Index(paths.keys[key])) for key, of in axes.items())]
-        found = np.full((len(origins), *map(len, axes.values()), values.shape[1]), np.nan)
-        ours = np.min(place, axis=0) >= 0
-        found[tuple(each[ours] for each in place)] = values[ours]
-        return np.stack([self.of(each) for each in found.swapaxes(2, 3)])
+def cube(
+    panel: Sequence[Series], columns: Sequence[str], paths: Forecasts, values: Float64[np.ndarray, "p h"]
+) -> Float64[np.ndarray, "o s h n"]:
+    """Values of paths by origin, series, step and column; NaN without a path."""
+    codes, origins = pd.factorize(paths.keys["origin"], sort=True)
+    axes = {"series": [each.name for each in panel], "column": columns}
+    place = [codes, *(pd.Index(of).get_indexer(pd.Index(paths.keys[key])) for key, of in axes.items())]
+    found = np.full((len(origins), *map(len, axes.values()), values.shape[1]), np.nan)
+    ours = np.min(place, axis=0) >= 0
+    found[tuple(each[ours] for each in place)] = values[ours]
+    return found.swapaxes(2, 3)
 
 
 def roots_of(
@@ -203,12 +188,16 @@ def totals(
         main: the column whose total is the headline; None: the last one.
         seed: of the paths.
     """
-    parts, rng, n = Parts(panel, forecasts.columns), np.random.default_rng(seed), len(forecasts.columns)
+    if of_columns := len(panel) == 1 < len(forecasts.columns):  # each is a series, with TOTAL as its column
+        one = partial(replace, panel[0], columns=(TOTAL,), series_col="column")
+        panel = [one(name=name, values=column_values(panel[0], [name])) for name in forecasts.columns]
+        forecasts, held = _with_columns_as_series(forecasts), held and _with_columns_as_series(held)
+    rng, columns, n = np.random.default_rng(seed), forecasts.columns, len(forecasts.columns)
     times, rows = _on_one_grid(panel, forecasts)
-    is_part, bands = ~_are_sums(panel, parts), bands_by_level(forecasts.bands)
+    is_part, bands = ~_are_sums(panel, columns), bands_by_level(forecasts.bands)
 
     def at_times(values: Float64[np.ndarray, "p h"]) -> Float64[np.ndarray, "s h n"]:
-        return parts.of(np.stack([values[s * n : (s + 1) * n, steps].T for s, steps in enumerate(rows)]))
+        return np.stack([values[s * n : (s + 1) * n, steps].T for s, steps in enumerate(rows)])
 
     center = at_times(forecasts.mean)
     if (n_written := settings.paths or 0) * center.size > MOST_WRITTEN:
@@ -219,23 +208,24 @@ def totals(
     table = np.stack(known or [center, center], axis=1)
     unknown = np.isnan(table).any(axis=1) | (not known)
     table = np.where(unknown[:, None], center[:, None], table)
-    past = [column_values(each, forecasts.columns) for each in panel]
-    low, high = (parts.of(np.stack([end.reduce(each) for each in past])) for end in (np.fmin, np.fmax))
-    n_seen = parts.of(np.stack([np.isfinite(each).sum(axis=0) for each in past]))
+    past = [column_values(each, columns) for each in panel]
+    low, high = (np.stack([end.reduce(each) for each in past]) for end in (np.fmin, np.fmax))
+    n_seen = np.stack([np.isfinite(each).sum(axis=0) for each in past])
     unknown &= ~(are_constant(low, high) & (n_seen >= LEAST_CONSTANT))[:, None]
     floor = np.where((low >= 0) & (table.min(axis=(1, 2)) >= 0), 0.0, -np.inf)
-    facts, roots = _scored(parts, held if known else None, settings.intervals, is_part, floor, rng, len(times))
+    tested = held if known else None
+    facts, roots = _scored(panel, columns, tested, settings.intervals, is_part, floor, rng, len(times))
     n_paths, written = max(N_PATHS, n_written), np.empty((n_written, *center.shape))
     # of each sum the parts and the steps in it; the first is the sum of all
     of = [(is_part[None].astype(float), np.ones((1, len(times))))]
     tables, keys = list[pd.DataFrame](), dict[str, None]()
     for names in settings.lists:
-        columns = [] if parts.of_columns else [name for name in names if name not in PERIODS]
-        groups, members = _groups(group_cells(panel, columns, dataset, path), is_part, total=settings.total)
+        cells = [] if of_columns else [name for name in names if name not in PERIODS]
+        groups, members = _groups(group_cells(panel, cells, dataset, path), is_part, total=settings.total)
         periods, steps = _periods(times, names)
         of.append((members, steps))
-        tables.append(groups.merge(periods, how="cross").merge(pd.DataFrame({"column": parts.columns}), how="cross"))
-        keys |= dict.fromkeys(columns)
+        tables.append(groups.merge(periods, how="cross").merge(pd.DataFrame({"column": columns}), how="cross"))
+        keys |= dict.fromkeys(cells)
     sums = [np.zeros((n_paths, len(members), len(steps), center.shape[2])) for members, steps in of]
     for s, (paths,) in enumerate(sampled(table[None], [*bands] or [0.4, 0.6], roots, floor, rng, n_paths)):
         written[:, s] = paths[:n_written]
@@ -251,25 +241,31 @@ def totals(
             each[f"above_{bound:g}"] = np.where(lacking, np.nan, 100 * (own > bound).mean(axis=0).ravel())
     joint = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
     joint = joint.reindex(columns=[*keys, *joint.columns.drop([*keys])]).fillna(dict.fromkeys(keys, TOTAL))
-    place = parts.columns.index(main) if main in parts.columns else -1
+    place = columns.index(main) if main in columns else -1
     whole, is_known = sums[0][:, 0, 0, place], not unknown[is_part][..., place].any()
     facts["value"] = float(whole.mean())
     facts["intervals"] = {level: interval(whole, level).tolist() for level in settings.intervals if is_known}
     span = lasting(len(times), panel[0].frequency)
-    facts["headline"] = _headline(facts, parts, place, is_part, settings.intervals, span)
+    by_part = [(each.name, bool(known)) for each, known in zip(panel, is_part, strict=True)]
+    facts["headline"] = _headline(facts, by_part, columns[place], settings.intervals, span, of_columns=of_columns)
     all_paths = None
     if n_written:  # a row per path, part and step, with a column per target
         p, s, h = (each.ravel() for each in np.indices(written.shape[:3]))
-        values = {name: written[..., place].ravel() for place, name in enumerate(parts.columns)}
-        of_parts = pd.DataFrame(parts.keys).iloc[s].reset_index(drop=True)
+        values = {name: written[..., place].ravel() for place, name in enumerate(columns)}
+        of_parts = pd.DataFrame([each.keys for each in panel]).iloc[s].reset_index(drop=True)
         all_paths = pd.concat(
             [pd.DataFrame({"path": p + 1}), of_parts, pd.DataFrame({"time": times[h], **values})], axis=1
         )
     return Totals(table=joint, paths=all_paths, facts=facts)
 
 
+def _with_columns_as_series(paths: Forecasts) -> Forecasts:
+    return replace(paths, keys=paths.keys.assign(series=paths.keys["column"], column=TOTAL))
+
+
 def _scored(
-    parts: Parts,
+    panel: Sequence[Series],
+    columns: Sequence[str],
     held: Forecasts | None,
     levels: Sequence[int],
     is_part: Bool[np.ndarray, " s"],
@@ -282,12 +278,12 @@ def _scored(
     Parts without a forecast at an origin are left out of its sums, origins at which most parts are.
     """
     if held is None or held.mean.shape[1] < horizon:
-        facts: dict[str, Any] = {"bias": dict.fromkeys(parts.columns, np.nan), "coverage": {}, "tested": 0}
+        facts: dict[str, Any] = {"bias": dict.fromkeys(columns, np.nan), "coverage": {}, "tested": 0}
         return facts, roots_of(np.full((1, 1, horizon), np.nan), 0.0)
     held = held.part(slice(None), horizon)  # the day of a clock change has fewer steps
     bands = bands_by_level(held.bands)
-    center, actual = parts.cube(held, held.mean), parts.cube(held, held.actual)
-    tables = np.stack([parts.cube(held, held.bands[name]) for name in bands.values()], axis=2)
+    of = partial(cube, panel, columns, held)
+    center, actual, tables = of(held.mean), of(held.actual), np.stack([of(held.bands[x]) for x in bands.values()], 2)
     z = [NormalDist().inv_cdf(level) for level in (min(bands), max(bands))]
     unit = (tables[:, :, -1] - tables[:, :, 0]) / (z[1] - z[0])
     errors = np.moveaxis((actual - center) / np.where(unit > 0, unit, np.nan), 3, 0)[:, :, is_part]
@@ -303,7 +299,7 @@ def _scored(
     usable = half + np.flatnonzero(2 * known[half:].sum(axis=1) > is_part.sum())
     tables, actual, known = np.nan_to_num(tables[usable]), np.nan_to_num(actual[usable]), known[usable, :, None, None]
     happened = (known * actual).sum(axis=(1, 2))
-    sums = np.zeros((len(usable), N_PATHS, len(parts.columns)))
+    sums = np.zeros((len(usable), N_PATHS, len(columns)))
     if len(usable):
         for s, paths in enumerate(sampled(tables, [*bands], roots(slice(half)), floor, rng)):
             sums += known[:, s] * paths.sum(axis=2)
@@ -313,27 +309,27 @@ def _scored(
     for level in levels if len(usable) else ():
         low, high = interval(sums.swapaxes(0, 1), level)
         coverage[level] = 100 * float(((low <= happened) & (happened <= high)).mean())
-    biases = dict(zip(parts.columns, bias.tolist(), strict=True))
+    biases = dict(zip(columns, bias.tolist(), strict=True))
     return {"bias": biases, "coverage": coverage, "tested": len(usable)}, roots(slice(None))
 
 
 def _headline(
     facts: Mapping[str, Any],
-    parts: Parts,
-    place: int,
-    is_part: Bool[np.ndarray, " s"],
+    parts: Sequence[tuple[str, bool]],
+    column: str,
     levels: Sequence[int],
     span: str,
+    *,
+    of_columns: bool,
 ) -> str:
-    """The largest sum, and how such sums were forecast from earlier rows."""
-    of = [name for name, each in zip(parts.names, is_part, strict=True) if each]
-    column = parts.columns[place]
-    what = f"sum of {listed(of, 3)}" if parts.of_columns else f"{column} of {len(of)} series" if len(of) > 1 else column
+    """The largest sum, and how such sums were forecast from earlier rows; `parts` are names, and whether they count."""
+    of = [name for name, counts in parts if counts]
+    what = f"sum of {listed(of, 3)}" if of_columns else f"{column} of {len(of)} series" if len(of) > 1 else column
     ends = {level: "{:,.6g} to {:,.6g}".format(*pair) for level, pair in facts["intervals"].items()}
     shown = ", ".join(f"{level} %: {ends.get(level, 'not known, since some forecasts have none')}" for level in levels)
     line = f"{what}, {span}: {facts['value']:,.6g}" + (f" ({shown})" if shown else "")
-    if len(of) < len(parts.names):
-        line += f"; {listed([name for name in parts.names if name not in of])} is the sum of the others, so is left out"
+    if len(of) < len(parts):
+        line += f"; {listed([name for name, counts in parts if not counts])} is the sum of the others, so is left out"
     if not facts["tested"]:
         return f"{line}; not tested, since there are too few earlier rows"
     bias = facts["bias"][column]
@@ -358,11 +354,11 @@ def _on_one_grid(panel: Sequence[Series], forecasts: Forecasts) -> tuple[pd.Date
     return times, at
 
 
-def _are_sums(panel: Sequence[Series], parts: Parts) -> Bool[np.ndarray, " s"]:
-    """Which parts are the sum of all others, in every row that all histories have; none where these end at different
+def _are_sums(panel: Sequence[Series], columns: Sequence[str]) -> Bool[np.ndarray, " s"]:
+    """Which series are the sum of all others, in every row that all histories have; none where these end at different
     times."""
     n = min(map(len, panel)) if len({each.timestamps[-1] for each in panel}) == 1 else 0
-    history = parts.of(np.stack([column_values(each, parts.forecast)[len(each) - n :] for each in panel]))
+    history = np.stack([column_values(each, columns)[len(each) - n :] for each in panel])
     rows = history[:, np.isfinite(history).all(axis=(0, 2))]
     if rows.shape[1] < LEAST_SUMS or len(rows) < LEAST_SUMS:
         return np.zeros(len(rows), dtype=bool)
