@@ -222,8 +222,8 @@ def compare(settings: commands.CompareConfig) -> Answer:
     """Print finished runs sorted by skill, with the differences in their configuration."""
     from informer.report import runs
 
-    compared = runs.compare(settings, main_console())
-    return Answer({"runs": [{"run": run.folder, "skill": run.skill, **run.metrics} for run in compared]})
+    compared = runs.compare(settings, main_console()).rename(columns={"folder": "run"})
+    return Answer({"runs": compared[["run", "skill", *runs.SHOWN]].to_dict("records")})
 
 
 def leaderboard(settings: commands.LeaderboardConfig) -> Answer:

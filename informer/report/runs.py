@@ -2,15 +2,12 @@
 narrow for any number of runs."""
 
 import json
-import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pandas as pd
 from rich.console import Console
 
@@ -27,61 +24,42 @@ from informer.training.sinks import ARTIFACTS, DATABASE
 
 NO_VALUE = "–"
 """Stands for the value of runs that do not have the setting."""
-OWN_KEYS = {"run_dir", "defaults", "resume", "device", "data_dir"}
+OWN_KEYS = {"run_dir", "defaults", "resume", "device", "data_dir", "decoder_attn_reason"}
 """Configuration keys that do not affect training."""
-FOUND = {"model.maps", "decoder_attn_reason"}
-"""Keys that training has filled in: results, and too long to compare."""
-SHOWN = ("mse", "mae", "mase")
+SHOWN = ["mse", "mae", "mase"]
 TIMED = re.compile(r"\d{4}-\d\d-\d\d_")
 """How the names of run directories begin that the commands choose; they contain model and target."""
 MOST_CELL, MOST_NAMED = 200, 5
 """Maximum length of a value on the terminal, and number of runs named in a note."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """A run with scores.
-
-    Args:
-        folder: run directory.
-        name: name of its folder; if the user chose it, followed by model and target, as in the names of the commands.
-        skill: skill against its best baseline.
-        metrics: overall scores, scaled.
-        settings: configuration by dotted key.
-        task: data, horizon and test windows; only runs of the same task are comparable.
-        fallback: why its decoder has another mechanism than was chosen; empty if it has not.
-    """
-
-    folder: Path
-    name: str
-    skill: float
-    metrics: dict[str, float]
-    settings: dict[str, str]
-    task: tuple[str, ...]
-    fallback: str
-
-
-def compare(settings: CompareConfig, console: Console) -> list[Run]:
-    """Print the scores of the runs, best skill first, and the settings that differ.
+def compare(settings: CompareConfig, console: Console) -> pd.DataFrame:
+    """Print the scores of the runs, best skill first, and the settings that differ; returns what `read_runs` found.
 
     Raises:
         InputError: no run has scores.
     """
-    runs, notes = read_runs(resolve_latest(run) for run in settings.runs)
+    runs, notes = read_runs(map(resolve_latest, settings.runs))
     rows = [
-        (str(number), run.name, signed_percent(run.skill), *(shown(run.metrics[metric]) for metric in SHOWN))
-        for number, run in enumerate(runs, start=1)
+        (str(number), run["name"], signed_percent(run["skill"]), *map(shown, run[SHOWN]))
+        for number, run in runs.iterrows()
     ]
-    head = ("", "run", "skill", *(metric.upper() for metric in SHOWN))
+    head = ("", "run", "skill", *map(str.upper, SHOWN))
     console.print(folding_table(head, rows, numbers=[0, *range(2, len(head))]))
     for line in notes:
         say(console, line)
-    print_differences(differences([run.settings for run in runs]), console)
+    rows = []
+    for key, values in differences(runs["settings"]).items():
+        for place, value in enumerate(values.unique()):
+            numbers = _ranges(values.index[values == value])
+            rows.append(("" if place else str(key), printable(value, MOST_CELL), numbers))
+    if rows:
+        console.print(folding_table(("Setting", "Value", "Runs"), rows, title="Settings that differ"))
     print_over_seeds(runs, console)
     return runs
 
 
-def differences(settings: Sequence[Mapping[str, str]]) -> pd.DataFrame:
+def differences(settings: Iterable[Mapping[str, str]]) -> pd.DataFrame:
     """Settings whose values differ among those configurations that have them: a column each, a row per run, from 1.
 
     Left out are keys that only one model family has (`model.family` already differs), files of different datasets
@@ -96,114 +74,98 @@ def differences(settings: Sequence[Mapping[str, str]]) -> pd.DataFrame:
     table = pd.DataFrame(named, index=range(1, len(named) + 1), dtype=object)
     table = table.loc[:, table.nunique() > 1].sort_index(axis=1)
     implied = {f"dataset.{name}" for name in PUBLISHED} if "dataset.name" in table else set()
-    implied |= {
-        key
-        for key in map(str, table)
-        if re.match(r"decoder_attn(\.|$)", key)
-        and (encoder := key.removeprefix("decoder_")) in table
-        and table[key].equals(table[encoder])
-    }
+    for key in map(str, table):
+        if re.match(r"decoder_attn(\.|$)", key) and table[key].equals(table.get(key.removeprefix("decoder_"))):
+            implied.add(key)
     return table.drop(columns=[*implied & {*table}]).fillna(NO_VALUE)
 
 
-def print_differences(table: pd.DataFrame, console: Console) -> None:
-    """Print each value of each setting with its runs, such as `1, 3-5`."""
-    rows = []
-    for key, values in table.items():
-        for place, value in enumerate(values.unique()):
-            runs = values.index[values == value]
-            rows.append(("" if place else str(key), printable(value, MOST_CELL), _ranges(runs.tolist())))
-    if rows:
-        console.print(folding_table(("Setting", "Value", "Runs"), rows, title="Settings that differ"))
-
-
-def _ranges(numbers: Sequence[int]) -> str:
+def _ranges(numbers: Iterable[int]) -> str:
     """Ascending numbers, three or more in a row as a range: `1, 3-5`."""
     groups = groupby(enumerate(numbers), lambda each: each[1] - each[0])
     rows = [[number for _, number in group] for _, group in groups]
     return ", ".join(f"{row[0]}-{row[-1]}" if len(row) > 2 else ", ".join(map(str, row)) for row in rows)
 
 
-def print_over_seeds(runs: Sequence[Run], console: Console) -> None:
+def print_over_seeds(runs: pd.DataFrame, console: Console) -> None:
     """Print mean and standard deviation over seeds of each configuration that was run with several, the lowest MSE
     first; nothing where data or horizons differ.
 
     Differences from the first are of runs with the same seed, in percent of its MSE, with the 95 % interval of the
     paired t test: where it contains zero, these seeds cannot tell the two apart.
     """
-    by_seed: dict[tuple[tuple[str, str], ...], dict[str, Run]] = {}
-    for run in runs:
-        settings = sorted((key, value) for key, value in run.settings.items() if key != "seed")
-        by_seed.setdefault(tuple(settings), {})[run.settings.get("seed", "")] = run
-    groups = [(dict(settings), seeds) for settings, seeds in by_seed.items() if len(seeds) > 1]
-    groups.sort(key=lambda group: float(np.mean([run.metrics["mse"] for run in group[1].values()])))
-    if not groups or len({run.task for run in runs}) > 1:
+    from scipy.stats import ttest_1samp
+
+    settings = pd.DataFrame([*runs["settings"]], index=runs.index, dtype=object).fillna(NO_VALUE)
+    by = settings.drop(columns="seed").apply(tuple, axis=1)
+    groups = [each for _, each in runs.assign(seed=settings["seed"]).groupby(by) if each["seed"].nunique() > 1]
+    groups = [each.drop_duplicates("seed", keep="last").set_index("seed") for each in groups]
+    groups.sort(key=lambda seeds: seeds["mse"].mean())
+    if not groups or runs["task"].nunique() > 1:
         return
-    differing, best, rows = differences([settings for settings, _ in groups]), groups[0][1], []
-    for number, (_, seeds) in enumerate(groups, start=1):
-        words = " ".join(f"{key}={value}" for key, value in differing.loc[number].items())
-        errors = [[run.metrics[metric] for run in seeds.values()] for metric in ("mse", "mae")]
-        cells = (
-            words or next(iter(seeds.values())).name,
-            _ranges(sorted(map(int, seeds))),
-            *(f"{np.mean(values):.4g} ± {np.std(values, ddof=1):.2g}" for values in errors),
-            "" if number == 1 else _difference(seeds, best),
-        )
+    differing = differences(each["settings"].iloc[0] | {"seed": ""} for each in groups)
+    best, rows = groups[0]["mse"], []
+    for seeds, words in zip(groups, differing.to_dict("records"), strict=True):
+        common, against = seeds.index.intersection(best.index), ""
+        if rows and len(common) > 1:
+            relative = 100 * (seeds["mse"] - best)[common] / best[common].mean()
+            low, high = ttest_1samp(relative, 0.0).confidence_interval()
+            against = f"{relative.mean():+.1f} % ({low:+.1f} to {high:+.1f})"
+        elif rows:
+            against = "no common seeds"
+        cells = [
+            " ".join(f"{key}={value}" for key, value in words.items()) or seeds["name"].iloc[0],
+            _ranges(sorted(map(int, seeds.index))),
+            *(f"{seeds[metric].mean():.4g} ± {seeds[metric].std():.2g}" for metric in ("mse", "mae")),
+            against,
+        ]
         rows.append([printable(cell, MOST_CELL) for cell in cells])
     head = ("Settings", "Seeds", "MSE", "MAE", "MSE against the first, seed by seed")
     console.print(folding_table(head, rows, title="Means over seeds"))
 
 
-def _difference(seeds: Mapping[str, Run], best: Mapping[str, Run]) -> str:
-    from scipy.stats import ttest_1samp
+def read_runs(paths: Iterable[Path]) -> tuple[pd.DataFrame, list[str]]:
+    """Read run directories, or folders of them, and notes; several paths of one run, such as `latest`, count once.
+    MLflow's own files are ignored. Runs without scores and damaged ones are left out and named in the notes.
 
-    common = [seed for seed in seeds if seed in best]
-    if len(common) < 2:
-        return "no common seeds"
-    own, other = (np.array([of[seed].metrics["mse"] for seed in common]) for of in (seeds, best))
-    relative = 100 * (own - other) / other.mean()
-    low, high = ttest_1samp(relative, 0.0).confidence_interval()
-    return f"{relative.mean():+.1f} % ({low:+.1f} to {high:+.1f})"
-
-
-def read_runs(paths: Iterable[Path]) -> tuple[list[Run], list[str]]:
-    """Read run directories, or folders of them, best skill first, and notes; several paths of one run, such as
-    `latest`, count once. MLflow's own files are ignored.
-
-    Runs without scores and damaged ones are left out and named in the notes.
+    Returns:
+        The runs, numbered from 1, best skill first. `folder`; `name`: that of its folder; if the user chose it,
+        followed by model and target, as in the names of the commands; `skill` against its best baseline; overall
+        scores, scaled; `settings` by dotted key; `task`: data, horizon and test windows, since only runs of the same
+        task are comparable; `fallback`: why its decoder has another mechanism than was chosen, or empty.
 
     Raises:
         InputError: none of them has scores.
     """
     found = [run for path in paths for run in _runs_of(path) if not {DATABASE, ARTIFACTS} & {path.name, run.name}]
     folders = {path.resolve(): path for path in reversed(found)}
-    runs, left_out = list[Run](), dict[str, list[str]]()
+    read, left_out = list[dict[str, Any]](), dict[str, list[str]]()
     for folder in sorted(folders):
         try:
-            runs.append(_read(folder))
+            read.append(_read(folder))
         except InputError as error:
             left_out.setdefault(str(error), []).append(str(folders[folder]))
     notes = [
         f"skipped, {reason}" + ("" if reason.startswith("damaged: ") else f": {listed(names, MOST_NAMED)}")
         for reason, names in left_out.items()
     ]
-    if not runs:
+    if not read:
         raise InputError("runs: expected run directories with scores, found none" + "; ".join(["", *notes]))
-    names = Counter(run.name for run in runs)  # folders of the same name are named by the path that was given
-    runs = [replace(run, name=str(folders[run.folder])) if names[run.name] > 1 else run for run in runs]
-    runs.sort(key=lambda run: (math.isnan(run.skill), -run.skill))
-    for reason in dict.fromkeys(run.fallback for run in runs if run.fallback):
-        numbers = [number for number, run in enumerate(runs, start=1) if run.fallback == reason]
-        notes.append(f"run {_ranges(numbers)}: {reason}")
-    lowest = min(runs, key=lambda run: run.metrics["mse"])
-    if len({run.task for run in runs}) > 1:
+    runs = pd.DataFrame(read).sort_values("skill", ascending=False, kind="stable", ignore_index=True)
+    runs.index += 1
+    alike = runs["name"].duplicated(keep=False)  # folders of the same name are named by the path that was given
+    runs.loc[alike, "name"] = runs["folder"][alike].map(folders).astype(str)
+    for reason, each in runs[runs["fallback"] != ""].groupby("fallback", sort=False):
+        notes.append(f"run {_ranges(each.index)}: {reason}")
+    lowest = runs.loc[runs["mse"].idxmin()]
+    if runs["task"].nunique() > 1:
         notes.append(
             "these runs have different data, horizons or test windows: their errors cannot be compared, and their "
             "skills only roughly"
         )
-    elif lowest.metrics["mse"] < runs[0].metrics["mse"]:
+    elif lowest["mse"] < runs["mse"].iloc[0]:
         notes.append(
-            f"{lowest.name} has the lowest MSE: skills compare each run with its own baselines, which depend on its "
+            f"{lowest['name']} has the lowest MSE: skills compare each run with its own baselines, which depend on its "
             "settings"
         )
     return runs, notes
@@ -218,8 +180,8 @@ def _runs_of(path: Path) -> list[Path]:
     return [path]
 
 
-def _read(folder: Path) -> Run:
-    """A run, or an InputError that says why its scores cannot be compared."""
+def _read(folder: Path) -> dict[str, Any]:
+    """A row of `read_runs`, or an InputError that says why its scores cannot be compared."""
     if not folder.exists():
         raise InputError("no such folder")
     if not ((folder / METRICS_FILE).exists() and (folder / CONFIG).exists()):
@@ -229,28 +191,18 @@ def _read(folder: Path) -> Run:
     try:
         saved = with_nan(json.loads((folder / METRICS_FILE).read_text(encoding="utf-8")))
         scores, config = saved["scores"][saved["model"]]["scaled"], flat(read_saved_yaml(folder / CONFIG))
-        settings = {
-            key: to_display(value)
-            for key, value in config.items()
-            if key.partition(".")[0] not in OWN_KEYS and key not in FOUND
-        }
+        settings = {key: to_display(x) for key, x in config.items() if key.partition(".")[0] not in OWN_KEYS}
         data, columns = str(read_facts(folder).get("data", {}).get("sha256", "")), list(scores["by_column"])
         family, target = settings["model.family"], columns[0] if len(columns) == 1 else counted(len(columns), "column")
         attention = [settings["attn._target_"].split(".")[-2]] if family == "informer" else []
         made_of = "" if TIMED.match(folder.name) else f" ({', '.join([family, *attention, target])})"
-        return Run(
-            folder=folder,
-            name=f"{folder.name}{made_of}",
-            skill=saved["skill"],
-            metrics={metric: scores["overall"][metric] for metric in SHOWN},
-            settings=settings,
-            task=(data, str(len(scores["by_step"]["mse"])), str(saved["windows"]), *columns),
-            fallback=str(config.get("decoder_attn_reason") or ""),
-        )
+        task = (data, len(scores["by_step"]["mse"]), saved["windows"], *columns)
+        about = {"folder": folder, "name": f"{folder.name}{made_of}", "skill": saved["skill"], "settings": settings}
+        fallback = str(config.get("decoder_attn_reason") or "")
+        return about | {metric: scores["overall"][metric] for metric in SHOWN} | {"task": task, "fallback": fallback}
+    except InputError as error:
+        raise InputError(f"damaged: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
-        reason = (
-            error
-            if isinstance(error, InputError)
-            else (f"{folder}: expected the scores and configuration of a run, found: {error!r}")
-        )
-        raise InputError(f"damaged: {reason}") from error
+        raise InputError(
+            f"damaged: {folder}: expected the scores and configuration of a run, found: {error!r}"
+        ) from error
