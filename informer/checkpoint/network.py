@@ -15,7 +15,7 @@ from informer.base.runtime import resource
 from informer.config.conversion import read_saved_yaml
 from informer.config.model import LinearModelConfig
 from informer.config.training import LossKind, TrainConfig
-from informer.members.maps import LinearMaps, LinearSkipLayer
+from informer.members.maps import LinearMaps
 from informer.members.network import ForecastModel
 from informer.members.transform import WindowTransform
 from informer.networks.attention.auto import AutoAttention
@@ -141,7 +141,7 @@ def build_model(
             raise InputError(
                 f"loss={loss.value}: expected loss=mse with model.family={config.family}, which only has intervals"
             )
-        return ForecastModel(config, dims, maps=LinearMaps(config, dims))
+        return ForecastModel(config, dims, maps=LinearMaps(dims))
     attentions = Attentions(
         _factory("attn", attn), _factory("decoder_attn", decoder_attn), _factory("cross_attn", cross_attn)
     )
@@ -165,12 +165,12 @@ def build_model(
         sizes = head.linear.in_features, head.linear.out_features // head.n_levels
         network.head = DistributionHead(loss.value, head.levels, *sizes)
         network.quantiles, network.point_at = (), 0  # the first parameter, which a decoder may read as its forecast
-    skip = None
+    maps = None
     if config.skip is LinearSkip.ridge:
-        skip = LinearSkipLayer(dims.seq_len, dims.pred_len)
+        maps = LinearMaps(dims, is_start=True)
         for parameter in network.head.parameters():  # the network learns what ridge does not forecast
             torch.nn.init.zeros_(parameter)
-    return ForecastModel(config, dims, network=(transform, network), skip=skip)
+    return ForecastModel(config, dims, network=(transform, network), maps=maps)
 
 
 def _factory(slot: str, node: Mapping[str, Any]) -> AttentionFactory:

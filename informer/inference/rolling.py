@@ -237,9 +237,7 @@ def baselines_before(model: TrainedModel, training: Sequence[Series]) -> tuple[l
     val = train.at(torch.from_numpy(later))
     fitted: list[FittedBaseline] = [best_seasonal_naive(training, model.columns, val if len(val) else train)]
     if len(train) and len(val):
-        dims, lag = model.checkpoint.dims, training[0].frequency.season
-        covariates = {"columns": dims.regressors, "marks": dims.holidays, "codes": dims.known_codes}
-        effects = fit_known(train, val, positions, **covariates, lag=lag)
+        effects = fit_known(model.checkpoint.dims, train, val, lag=training[0].frequency.season)
         fitted.append(fit_ridge(train, val, positions, known=effects))
     return fitted, train, val
 

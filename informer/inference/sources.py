@@ -3,9 +3,9 @@
 In scaled units a forecast is bound(maps + network), see `informer.members.network`. Its sources are, in
 this order,
 
-  level         what the maps answer to the window's mean in every row; what they add whatever the window is; and the
-                effects of covariates at their median over the window
-  season        what they answer to the mean profile of a season in the window, and to the calendar
+  level         what the maps answer to the window's mean in every row, and the effects of covariates at their median
+                over the window
+  season        what they answer to the mean profile of a season in the window
   recent rows   what they answer to all that is left of the column's own window
   NAME          of each covariate and holiday: its effect over the horizon minus that at its median over the window; of
                 a column that is not known ahead: what the maps answer to its recent rows
@@ -129,13 +129,10 @@ def _scaled(trained: TrainedModel, batch: Batch, output: Float64[Tensor, "b pred
 
 
 def _of_linear_part(trained: TrainedModel, batch: Batch) -> Sources:
-    """Sources of the maps, of the linear skip, or of the mean of a normalised window."""
+    """Sources of the maps, or of the mean of a normalised window."""
     model, dims, season = trained.model, trained.model.dims, Frequency.parse(trained.checkpoint.frequency).season
     enc_x, dec_x = dims.values(batch.enc_x, batch.dec_x)
     windows = enc_x, batch.enc_mark, dec_x, batch.dec_mark
-    if model.skip is not None:
-        history = unmasked(enc_x, dims.masked or (), dims.masks)[:, :, list(dims.target_positions)]
-        return {name: _exact(model.skip(part)) for name, part in split(history, season).items()}
     if model.maps is None:
         return {LEVEL: _exact(model.start(*windows, batch.series))}
     fields = mark_fields(Frequency.parse(trained.checkpoint.frequency), trained.calendar)
@@ -166,25 +163,24 @@ def split(history: Float[Tensor, "b l n"], season: int) -> dict[str, Float[Tenso
 def _of_history(
     maps: LinearMaps, windows: Sequence[Tensor], series: Tensor, names: Sequence[str], season: int
 ) -> Sources:
-    """What the maps answer to each part of a window and to the date. They are linear, so the answer to a part is that
-    to a window in which everything else is zero."""
-    history, date = maps.without_effects(*windows)[0], maps.date(windows[1][:, -1])
-    constant = torch.eye(1, date.shape[1], device=date.device) * date
+    """What the maps answer to each part of a window. They are linear, so the answer to a part is that to a window in
+    which everything else is zero."""
+    history = maps.without_effects(*windows[:2])
 
-    def answer(part: Tensor, at: Tensor) -> Tensor:
-        return _exact(maps.of_history(part, at, series))
+    def answer(part: Tensor) -> Tensor:
+        return _exact(maps.of_history(part, series))
 
     empty, targets, parts = torch.zeros_like(history), list(maps.positions), split(history, season)
-    sources = {LEVEL: answer(empty, constant), SEASON: answer(empty, date - constant)}
-    for columns in [[column] for column in maps.read] if maps.recent else [targets]:  # maps may read each other's
+    sources: Sources = {}
+    for columns in [[column] for column in maps.read] if maps.newest else [targets]:  # maps may read each other's
         places = torch.tensor(columns, device=history.device)
         is_own = torch.isin(torch.tensor(targets), torch.tensor(columns))
         if not is_own.any():
-            whole = answer(empty.index_copy(2, places, history[:, :, columns]), 0 * date)
+            whole = answer(empty.index_copy(2, places, history[:, :, columns]))
             _add(sources, {covariate_source(names[columns[0]]): whole})
             continue
         for name, part in parts.items():
-            own = answer(empty.index_copy(2, places, part[:, :, columns]), 0 * date)
+            own = answer(empty.index_copy(2, places, part[:, :, columns]))
             _add(sources, {name: own * is_own, **({} if is_own.all() else {OTHERS: own * ~is_own})})
     return sources
 
@@ -194,14 +190,14 @@ def _of_effects(maps: LinearMaps, windows: Sequence[Tensor], names: Sequence[str
     if maps.effects is None:
         return {}
     history, enc_mark, dec_x, dec_mark = map(_exact, (unmasked(windows[0], maps.masked, maps.masks), *windows[1:]))
-    effects, steps = _exact(maps.effects[:, list(maps.positions)]), maps.own.shape[2]
+    effects, steps = _exact(maps.effects.weight), maps.weight.shape[1]
     sources = {LEVEL: 0.0 * dec_x[:, -steps:, :1]}
-    inputs = [(names[column], history[:, :, column], dec_x[:, -steps:, column]) for column in maps.regressors]
-    inputs += [(fields[mark], enc_mark[:, :, mark], dec_mark[:, -steps:, mark]) for mark in maps.holidays]
+    inputs = [(names[column], history[:, :, column], dec_x[:, -steps:, column]) for column in maps.effects.columns]
+    inputs += [(fields[mark], enc_mark[:, :, mark], dec_mark[:, -steps:, mark]) for mark in maps.effects.marks]
     for (name, past, ahead), effect in zip(inputs, effects[: len(inputs)], strict=True):
         usual, source = past.median(dim=1, keepdim=True).values, covariate_source(name)
         _add(sources, {source: (ahead - usual)[..., None] * effect, LEVEL: usual[..., None] * effect})
-    for column, rows in maps.code_rows.items():
+    for column, rows in maps.effects.codes.items():
         codes = dec_x[:, -steps:, column].long()
         _add(sources, {covariate_source(names[column]): effects[rows.start : rows.stop][codes]})
     return sources

@@ -19,7 +19,7 @@ from informer.data.diagnosis import seasons_of
 from informer.data.scaler import standard_deviation
 from informer.data.seasonality import bridged
 from informer.data.windows import Batch, DataUnits, Store, Windows
-from informer.members.effects import NO_EFFECTS, KnownEffects
+from informer.members.effects import KnownEffects
 from informer.members.ridge import Sums, window_sums
 from informer.members.theta import LEAST_SEASONS, seasonal_factors
 from informer.networks.ops.gaps import carried, history_of
@@ -165,12 +165,12 @@ class RidgeForecast:
     penalty: float
     note: str = ""
     name: str = "ridge"
-    known: KnownEffects = NO_EFFECTS
+    known: KnownEffects | None = None
 
     def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
         """Forecast in scaled units."""
         history, steps = batch.enc_x[:, :, list(self.positions)], self.weight.shape[1]
-        if not self.known.nonzero:
+        if self.known is None:
             return self.mapped(history)
         # missing values of the horizon are set to the training mean
         ahead = self.known(batch.dec_x[:, -steps:].nan_to_num(0.0), batch.dec_mark[:, -steps:])
@@ -193,7 +193,7 @@ def fit_ridge(
     *,
     penalties: Sequence[float] = PENALTIES,
     max_rows: int = MAX_ROWS,
-    known: KnownEffects = NO_EFFECTS,
+    known: KnownEffects | None = None,
 ) -> RidgeForecast:
     """Least squares with an L2 penalty on mean-free histories, in scaled units.
 
@@ -207,6 +207,7 @@ def fit_ridge(
     Raises:
         InputError: a part has no windows, or a step of the horizon is never observed.
     """
+    known = known if known and known.nonzero else None
     fitted, held_out = (_sums(windows, known, positions, max_rows) for windows in (train, val))
     weights = {penalty: fitted.ridge(np.full(train.sizes.seq_len, penalty)) for penalty in penalties}
     best = min(weights, key=lambda penalty: held_out.loss(weights[penalty]).sum())
@@ -215,21 +216,21 @@ def fit_ridge(
         f"ridge: one linear map {train.sizes.seq_len} -> {train.sizes.pred_len} shared by all columns, "
         f"penalty {best:g} chosen on validation, fitted on {n_fitted} of {len(train)} training windows"
     )
-    if known.nonzero:
+    if known:
         note += f", with the effects of {counted(len(known.nonzero), 'known covariate')}"
     return RidgeForecast(torch.from_numpy(weights[best]), positions, best, note, known=known)
 
 
-def _sums(windows: Windows, effects: KnownEffects, positions: Sequence[int], max_rows: int) -> Sums:
+def _sums(windows: Windows, effects: KnownEffects | None, positions: Sequence[int], max_rows: int) -> Sums:
     """Sums over windows and columns of mean-free histories and futures, after subtracting known effects."""
     if not len(windows):
         raise InputError("ridge baseline: expected training and validation windows, found a part without any")
-    store = effects.without(windows.store, positions)
+    store = effects.without(windows.store) if effects else windows.store
     adjusted = Windows(store, starts=windows.starts, sizes=windows.sizes, targets=positions)
     sums = window_sums(adjusted, [positions], most=max(max_rows // len(positions), 1))[0]
     if not sums.is_known:
         raise InputError("ridge baseline: some step of the horizon is observed in no window; lower pred_len")
-    return sums.centred(windows.sizes.seq_len, windows.sizes.seq_len)
+    return sums
 
 
 def naive_after(histories: Histories, season: int, steps: int) -> Paths:

@@ -9,19 +9,20 @@ A category is 1 in its rows and 0 in others. The most frequent category of a col
 from it. A category that training did not contain has the mean effect of those that it did, as in the networks.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import add
+from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Float64
-from torch import Tensor
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
 
 from informer.data.windows import Store, Windows
 from informer.members.ridge import Sums, joined, runs_of
+from informer.networks.models.base import ModelDims
 
 BLOCKS = 5
 
@@ -38,138 +39,107 @@ PENALTY = 1e-6
 """Ridge penalty as a share of each covariate's mean square."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class KnownEffects:
-    """Effects of known covariates on the targets, in scaled units.
+@final
+class KnownEffects(nn.Module):
+    """Effects of what is known over the horizon on the targets, in scaled units; zero until they are fitted.
 
     Args:
-        columns, marks: positions of the covariates among the value columns and among the calendar marks.
-        weight: effect of each covariate on each target; zero if it has none.
-        codes: categories, each as the position of its column and its code; last those with code 0, which training did
-            not contain.
+        dims: sizes that depend on the data.
     """
 
-    columns: Sequence[int]
-    marks: Sequence[int]
-    weight: Float64[np.ndarray, "k n"]
-    codes: Sequence[tuple[int, int]] = ()
+    tried: Sequence[int] = ()
+    """Rows of `weight` of the covariates, holidays and categories whose effect was looked for."""
+
+    def __init__(self, dims: ModelDims) -> None:
+        super().__init__()
+        self.columns, self.marks, self.targets = list(dims.regressors), list(dims.holidays), list(dims.target_positions)
+        n, self.codes = len(self.columns) + len(self.marks), dict[int, range]()
+        for column in dims.known_codes:  # of each code, 0 included: a category that training did not contain
+            self.codes[column] = range(n, n := n + 1 + dims.categories[column])
+        self.weight = nn.Parameter(torch.zeros(n, len(self.targets)))
 
     @property
     def nonzero(self) -> list[int]:
-        """Positions of the covariates of training that have an effect: columns, then marks, then categories."""
-        n = len(self.weight) - sum(not code for _, code in self.codes)
-        return [int(position) for position in np.flatnonzero(self.weight[:n].any(axis=1))]
+        """Rows of those that have an effect."""
+        return [row for row in self.tried if bool(self.weight[row].any())]
 
-    def known(self, values: Tensor, marks: Tensor) -> Tensor:
-        """Select the covariates from rows of all value columns and marks, [... k]."""
-        selected = [values[..., list(self.columns)], marks[..., list(self.marks)].to(values)]
-        if self.codes:
-            positions, codes = zip(*self.codes, strict=True)
-            selected.append((values[..., list(positions)] == torch.tensor(codes, device=values.device)).to(values))
-        return torch.cat(selected, dim=-1)
+    def forward(self, values: Float[Tensor, "*l c"], marks: Float[Tensor, "*l m"]) -> Float[Tensor, "*l n"]:
+        """Sum of the effects on each target, from rows of all value columns and marks."""
+        weight = self.weight.to(values)
+        covariates = torch.cat([values[..., self.columns], marks[..., self.marks].to(values)], dim=-1)
+        effects = covariates @ weight[: covariates.shape[-1]]
+        for column, rows in self.codes.items():
+            effects = effects + weight[rows.start : rows.stop][values[..., column].long()]
+        return effects
 
-    def __call__(self, values: Tensor, marks: Tensor) -> Tensor:
-        """Sum of the effects on each target, [... n]."""
-        return self.known(values, marks) @ torch.from_numpy(self.weight).to(values)
-
-    def without(self, store: Store, positions: Sequence[int]) -> Store:
-        """The store with the effects subtracted from the targets, whose positions are given."""
+    @torch.no_grad()
+    def without(self, store: Store) -> Store:
+        """The store with the effects subtracted from the targets."""
         if not self.nonzero:
             return store
         values = store.values.clone()
         for series in range(len(store.first_rows)):
             place = store.rows_of(series)
-            rows = store.values[place]
-            effects = self(rows, _marks(store, place.start, place.stop).to(rows.device))
-            values[place, list(positions)] -= effects
+            values[place, self.targets] -= self(store.values[place], _marks(store, place.start, place.stop))
         return replace(store, values=values)
 
+    def changes(self, windows: Windows, run: range, lag: int) -> Float64[np.ndarray, "t k_and_n"]:
+        """Differences over a season of what is tried and of the targets, in the rows of consecutive windows."""
+        last, n = run.stop + windows.sizes.rows - 1, len(self.columns) + len(self.marks)
+        values, marks = windows.store.values[run.start : last], _marks(windows.store, run.start, last)
+        covariates = torch.cat([values[:, self.columns], marks[:, self.marks].to(values)], dim=1)
+        code_of = {row: (column, row - rows.start) for column, rows in self.codes.items() for row in rows}
+        tried = [
+            covariates[:, row] if row < n else (values[:, code_of[row][0]] == code_of[row][1]).to(values)
+            for row in self.tried
+        ]
+        rows = torch.column_stack([*tried, values[:, self.targets]]).double().cpu().numpy()
+        changes = rows[lag:] - rows[:-lag]
+        return changes[np.isfinite(changes).all(axis=1)]
 
-NO_EFFECTS = KnownEffects((), (), np.zeros((0, 0)))
 
-
-def fit_known(
-    train: Windows,
-    val: Windows,
-    positions: Sequence[int],
-    *,
-    columns: Sequence[int],
-    marks: Sequence[int],
-    codes: Sequence[int],
-    lag: int,
-) -> KnownEffects:
-    """Fit effects on `train`, for the columns and marks that lower the error on held-out blocks of both parts.
+def fit_known(dims: ModelDims, train: Windows, val: Windows, *, lag: int) -> KnownEffects:
+    """Fit effects on `train`, for those columns, marks and categories that lower the error on held-out blocks of both
+    parts.
 
     Args:
+        dims: sizes that depend on the data, with the positions of what is known.
         train, val: training and validation windows.
-        positions: positions of the targets among the value columns.
-        columns, marks: positions of the known numeric covariates among value columns and calendar marks.
-        codes: positions of the known categorical covariates among value columns.
         lag: rows of a season.
-
-    Returns:
-        The effects; zero for covariates that do not help.
     """
-    runs = runs_of(train)
-    columns, marks = list(columns)[:MOST], list(marks)[: max(MOST - len(columns), 0)]
-    counts = _counts(train, runs, codes)
-    # all but the most frequent one of each column, the most frequent ones first
-    n_rows = {(column, code): by_code[code] for column, by_code in counts.items() for code in [*by_code][1:]}
-    categories = sorted(n_rows, key=lambda category: -n_rows[category])[: max(MOST - len(columns) - len(marks), 0)]
-    k = len(columns) + len(marks) + len(categories)
-    effects = KnownEffects(columns, marks, np.zeros((k, len(positions))), categories)
-    if not k or not runs:
+    effects, runs = KnownEffects(dims).requires_grad_(False), runs_of(train)
+    counts = {row: n for column, rows in effects.codes.items() for row, n in _counts(train, runs, column, rows).items()}
+    # all but the most frequent category of each column, the most frequent ones first
+    usual = {max(rows[1:], key=lambda row: counts[row]) for rows in effects.codes.values()}
+    categories = sorted((row for row in counts if counts[row] and row not in usual), key=lambda row: -counts[row])
+    effects.tried = [*range(len(effects.columns) + len(effects.marks)), *categories][:MOST]
+    if not effects.tried or not runs:
         return effects
-
-    both = runs_of(joined(train, val))
-    blocks = _summed((_changes(train, run, effects, positions, lag) for run in both), BLOCKS, k)
-    selected = _forward_selection(blocks)
-    if selected:
-        (products,) = _summed((_changes(train, run, effects, positions, lag) for run in runs), 1, k)
-        effects.weight[selected] = _effects(products, selected)
-    return _with_unknown(effects, counts)
-
-
-def _counts(windows: Windows, runs: Sequence[range], columns: Sequence[int]) -> dict[int, dict[int, int]]:
-    """By position, the number of rows of each category in some windows, the most frequent category first."""
-    counts = {}
-    for column in columns:
-        counter: Counter[int] = Counter()
-        for run in runs:
-            rows = windows.store.values[run.start : run.stop + windows.sizes.rows - 1, column].cpu().numpy()
-            counter.update(dict(enumerate(np.bincount(rows.astype(np.int64)).tolist())))
-        counts[column] = {code: n for code, n in counter.most_common() if code and n}
-    return counts
+    k = len(effects.tried)
+    blocks = _summed((effects.changes(train, run, lag) for run in runs_of(joined(train, val))), BLOCKS, k)
+    if selected := _forward_selection(blocks):
+        (products,) = _summed((effects.changes(train, run, lag) for run in runs), 1, k)
+        found = torch.from_numpy(_effects(products, selected))
+        effects.weight[torch.tensor(effects.tried)[selected]] = found.to(effects.weight)
+    for rows in effects.codes.values():  # a category that training did not contain has the mean effect
+        n = sum(counts[row] > 0 for row in rows[1:])
+        effects.weight[rows.start] = effects.weight[rows.start : rows.stop].sum(dim=0) / max(n, 1)
+    return effects
 
 
-def _with_unknown(effects: KnownEffects, counts: Mapping[int, Mapping[int, int]]) -> KnownEffects:
-    """With the mean effect of each column's categories for one that training did not contain."""
-    first = len(effects.columns) + len(effects.marks)
-    means = [
-        effects.weight[[first + i for i, (other, _) in enumerate(effects.codes) if other == column]].sum(axis=0)
-        / max(len(by_code), 1)
-        for column, by_code in counts.items()
-    ]
-    weight = np.vstack([effects.weight, *(mean[None] for mean in means)])
-    return replace(effects, weight=weight, codes=[*effects.codes, *((column, 0) for column in counts)])
-
-
-def _changes(
-    windows: Windows, run: range, effects: KnownEffects, positions: Sequence[int], lag: int
-) -> Float64[np.ndarray, "t k_and_n"]:
-    """Differences over a season of covariates and targets, in the rows of consecutive windows."""
-    store, last = windows.store, run.stop + windows.sizes.rows - 1
-    values = store.values[run.start : last].cpu()
-    covariates = effects.known(values, _marks(store, run.start, last))
-    rows = torch.cat([covariates, values[:, list(positions)]], dim=1).double().numpy()
-    changes = rows[lag:] - rows[:-lag]
-    return changes[np.isfinite(changes).all(axis=1)]
+def _counts(windows: Windows, runs: Sequence[range], column: int, rows: range) -> dict[int, int]:
+    """By row of the weights, in how many rows of some windows a column has each of its categories."""
+    total = np.zeros(len(rows), dtype=int)
+    for run in runs:
+        codes = windows.store.values[run.start : run.stop + windows.sizes.rows - 1, column].cpu().numpy()
+        total += np.bincount(codes.astype(np.int64), minlength=len(rows))
+    return dict(zip(rows[1:], total[1:].tolist(), strict=True))
 
 
 def _marks(store: Store, first: int, stop: int) -> Tensor:
     """Marks of consecutive rows of one series."""
     shift = int(store.mark_shift[store.series_of(torch.tensor([first], device=store.first_rows.device))[0]])
-    return store.marks[first + shift : stop + shift].cpu()
+    return store.marks[first + shift : stop + shift].to(store.values.device)
 
 
 def _summed(changes: Iterable[Float64[np.ndarray, "t k_and_n"]], n_blocks: int, k: int) -> list[Sums]:

@@ -8,27 +8,27 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from informer.data.windows import Batch
-from informer.members.maps import LinearMaps, LinearSkipLayer
+from informer.members.maps import LinearMaps
 from informer.members.transform import NetworkInputs, WindowTransform, with_quantile_axis
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.distribution_head import DistributionHead
 from informer.networks.models.base import DecMarks, DecValues, EncMarks, EncValues, ModelDims, Network, point
 from informer.networks.models.config import ModelConfig
-from informer.networks.ops.gaps import history_of, unmasked
+from informer.networks.ops.gaps import history_of
 
 
 @final
 class ForecastModel(nn.Module):
     """forecast = bound(start + transform^-1(network(transform(windows)))).
 
-    `start` is the forecast of the linear part: of the maps, of the linear skip, or the mean of a normalised window.
+    `start` is the forecast of the maps, if there are any, otherwise the mean of a normalised window.
     With `config.step_rows` the horizon is forecast step by step (see `_step_by_step`).
 
     Args:
         config: sizes and parts that the user chooses.
         dims: sizes that depend on the data.
         network: the network, with its transform; None: the forecast is that of the maps.
-        maps, skip: the linear part; at most one.
+        maps: the linear part, if there is one.
     """
 
     non_negative: tuple[int, ...] = ()
@@ -41,24 +41,18 @@ class ForecastModel(nn.Module):
         *,
         network: tuple[WindowTransform, Network] | None = None,
         maps: LinearMaps | None = None,
-        skip: LinearSkipLayer | None = None,
     ) -> None:
         super().__init__()
         self.dims, self.family, self.step_rows = dims, config.family, config.step_rows
         self.transform: WindowTransform | None = network[0] if network else None
         self.network: Network | None = network[1] if network else None
-        self.maps, self.skip = maps, skip
+        self.maps = maps
         head = getattr(self.network, "head", None)
         self.distribution = head if isinstance(head, DistributionHead) else None
         """The head of a network that forecasts distributions."""
         levels = self.network.quantiles if self.network is not None else ()
         self.quantiles = self.distribution.levels if self.distribution is not None else levels
         """Levels of the quantiles in the last axis of the output; with counts, their mean comes after them."""
-
-    @classmethod
-    def of_maps(cls, maps: LinearMaps) -> "ForecastModel":
-        """A model of these linear maps only, in eval mode."""
-        return cls(maps.config, maps.dims, maps=maps).eval()
 
     @property
     def reads_series(self) -> bool:
@@ -99,7 +93,7 @@ class ForecastModel(nn.Module):
         """
         if self.distribution is not None and not parameters:
             return self.distribution.quantiles(self(enc_x, enc_mark, dec_x, dec_mark, series, parameters=True))
-        start = self._start(enc_x, enc_mark, dec_x, dec_mark, series)
+        start = None if self.maps is None else self.maps(enc_x, enc_mark, dec_x, dec_mark, series)
         if self.network is None or self.transform is None:
             assert start is not None, "a model without a network has maps"
             return start
@@ -113,19 +107,12 @@ class ForecastModel(nn.Module):
         self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor, series: Tensor | None = None
     ) -> Float[Tensor, "b pred_len n"]:
         """The forecast without the network's contribution; zero, the training mean, without a linear part."""
-        start = self._start(enc_x, enc_mark, dec_x, dec_mark, series)
-        if start is None:
-            start = enc_x.new_zeros(len(enc_x), self.dims.pred_len, self.dims.c_out)
-            if self.transform is not None and self.transform.instance_norm:
-                start = start + self.transform(enc_x, enc_mark, dec_x, dec_mark, series).mean
-        return start
-
-    def _start(
-        self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor, series: Tensor | None
-    ) -> Tensor | None:
         if self.maps is not None:
             return self.maps(enc_x, enc_mark, dec_x, dec_mark, series)
-        return None if self.skip is None else self.skip(self._target_history(enc_x))
+        start = enc_x.new_zeros(len(enc_x), self.dims.pred_len, self.dims.c_out)
+        if self.transform is not None and self.transform.instance_norm:
+            start = start + self.transform(enc_x, enc_mark, dec_x, dec_mark, series).mean
+        return start
 
     def _whole(self, out: Tensor, inputs: NetworkInputs, start: Tensor | None, enc_x: Tensor) -> Tensor:
         """The forecast from a network's output."""
@@ -160,10 +147,6 @@ class ForecastModel(nn.Module):
             token = tokens[n_given + at]
             tokens[n_given + at] = self.transform.fed(token, network.point(forecasts[-1]), inputs)
         return torch.cat(forecasts, dim=1)
-
-    def _target_history(self, enc_x: Tensor) -> Float[Tensor, "b seq_len n"]:
-        """Target columns, with missing values replaced by the last observed one."""
-        return unmasked(enc_x, self.dims.masked or (), self.dims.masks)[:, :, list(self.dims.target_positions)]
 
 
 INPUTS = ("enc_x", "enc_mark", "dec_x", "dec_mark")

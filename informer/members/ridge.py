@@ -1,30 +1,23 @@
 """Ridge regression on windows: sums of products over them, the solve, and blocks of windows to hold out.
 
-The inputs of a window are its history and, for some maps, further inputs at its last row; the outputs are the rows of
-its horizon. Sums of disjoint windows add up, a block is held out by subtracting
-its sums, and any part of the history is a part of the sums.
+The inputs of a window are its history minus its mean and, for some maps, the newest rows of all columns minus their
+means; the outputs are the rows of its horizon minus the mean of the history. Sums of disjoint windows add up, and a
+block is held out by subtracting its sums.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
-from numpy.lib.stride_tricks import sliding_window_view
 
 from informer.data.windows import Windows
 from informer.networks.ops.gaps import history_of
 
-FurtherInputs = Callable[[Windows], Float64[np.ndarray, "w e"]]
-
 CHUNK = 1024
 """Windows that are in memory at once; of several columns, so many in all."""
-
-LONG = 300_000
-"""Rows in the windows of a run, counted as often as they are in one, from which running sums are faster than a matrix
-product; and at least half as many windows as a window has rows."""
 
 ROUNDING = 1e-12
 """Bound on the error of a difference of sums, relative to the larger one; see `Sums.__sub__`."""
@@ -61,11 +54,6 @@ class Sums:
             _product(x.T, x), _product(x.T, y), (y**2).sum(axis=0), len(x), is_observed.sum(axis=0).astype(np.float64)
         )
 
-    @classmethod
-    def zero(cls, p: int, h: int) -> "Sums":
-        """Over no window."""
-        return cls(np.zeros((p, p)), np.zeros((p, h)), np.zeros(h), 0, np.zeros(h))
-
     def __add__(self, other: "Sums") -> "Sums":
         return Sums(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
@@ -98,28 +86,12 @@ class Sums:
         rows = np.asarray(inputs, dtype=int)
         return replace(self, gram=self.gram[np.ix_(rows, rows)], cross=self.cross[rows])
 
-    def centred(self, n: int, lookback: int) -> "Sums":
-        """The regression of y - m on x - m, where m is the mean of the last `lookback` rows of the history.
-
-        Args:
-            n: number of inputs that are history, the first ones; of the others, m is not subtracted.
-            lookback: rows of the history that are kept.
-        """
-        sums, shifted = self.completed(), np.zeros(len(self.gram) - n + lookback)
-        shifted[:lookback] = 1.0
-        mean_with_x = self.gram[n - lookback :, n - lookback : n].mean(axis=1)
-        mean_square, mean_with_y = mean_with_x[:lookback].mean(), sums.cross[n - lookback : n].mean(axis=0)
-        half = np.outer(shifted, mean_with_x - mean_square / 2 * shifted)
-        cross = sums.cross[n - lookback :] - mean_with_x[:, None] + np.outer(shifted, mean_square - mean_with_y)
-        gram = self.gram[n - lookback :, n - lookback :] - half - half.T
-        return replace(sums, gram=gram, cross=cross, square=sums.square - 2 * mean_with_y + mean_square)
-
     def ridge(
         self, penalty: Float64[np.ndarray, " p"], prior: Float64[np.ndarray, "p h"] | float = 0.0
     ) -> Float64[np.ndarray, "p h"]:
         """argmin over w of |X w - y|^2 + (w - prior)^T diag(penalty) (w - prior), with penalties above 0."""
         factor = torch.linalg.cholesky(torch.from_numpy(self.gram + np.diag(penalty)))
-        right = torch.from_numpy(self.cross + penalty[:, None] * prior)
+        right = torch.from_numpy(self.completed().cross + penalty[:, None] * prior)
         return torch.cholesky_solve(right, factor).numpy()
 
     def loss(self, weight: Float64[np.ndarray, "p h"]) -> Float64[np.ndarray, " h"]:
@@ -138,91 +110,55 @@ def window_sums(
     windows: Windows,
     groups: Sequence[Sequence[int]],
     *,
+    lookback: int | None = None,
     steps: Sequence[int] | None = None,
-    further: FurtherInputs | None = None,
+    others: Sequence[int] = (),
+    newest: int = 0,
     most: int | None = None,
 ) -> list[Sums]:
     """Sums over windows for each group of columns: over the columns of the group together.
 
-    A missing row of a history is the last observed one, as in forecasting. From the rows of each window a
-    constant is subtracted, which does not change maps that add the mean of their history.
+    A missing row of a history is the last observed one, as in forecasting.
 
     Args:
         windows: windows.
         groups: columns of the store; each column is forecast from its own history.
+        lookback: rows of history that are read; None: all.
         steps: steps of the horizon, counted from 0; None: all.
-        further: the inputs besides the history, of some windows.
-        most: largest number of windows that are not part of a long run; more are thinned evenly.
+        others: columns of which the `newest` rows are further inputs.
+        most: largest number of windows; more are thinned evenly.
     """
-    sizes, values, n = windows.sizes, windows.store.values, windows.sizes.seq_len
+    sizes, store, seq_len = windows.sizes, windows.store, windows.sizes.seq_len
+    n = seq_len if lookback is None else lookback
     ahead = sizes.first + np.asarray(range(sizes.pred_len) if steps is None else steps)
-    kept = np.concatenate([np.arange(n), ahead])
-
-    def inputs(starts: Int64[np.ndarray, " w"]) -> Float64[np.ndarray, "w e"]:
-        return np.zeros((len(starts), 0)) if further is None else further(windows.at(torch.from_numpy(starts)))
-
-    starts, columns = _starts(windows), [column for group in groups for column in group]
-    firsts, counts = _runs(starts)
-    are_long = (counts >= sizes.rows // 2) & (counts * sizes.rows >= LONG) & (not windows.store.has_gaps)
-    width = inputs(starts[:0]).shape[1]
-    totals = [Sums.zero(n + width, len(ahead)) for _ in groups]
-    for first, count in zip(firsts[are_long], counts[are_long], strict=True):
-        rows = values[first : first + count + sizes.rows - 1, columns].double().cpu().numpy()
-        of_groups = np.split((rows - rows.mean(axis=0)).T, np.cumsum([len(group) for group in groups])[:-1])
-        x_z, x_x = np.zeros((len(groups), width, len(kept))), np.zeros((width, width))
-        for begin in range(0, count if width else 0, CHUNK):
-            x = inputs(first + np.arange(begin, min(begin + CHUNK, count)))
-            x_x += _product(x.T, x)
-            for place, group in enumerate(of_groups):
-                x_z[place] += x.T @ sliding_window_view(group.sum(axis=0), sizes.rows)[begin : begin + len(x), kept]
-        for place, group in enumerate(of_groups):
-            z_z = sum(_running_products(column, sizes.rows)[np.ix_(kept, kept)] for column in group)
-            gram = np.block([[z_z[:n, :n], x_z[place, :, :n].T], [x_z[place, :, :n], len(group) * x_x]])
-            cross = np.concatenate([z_z[:n, n:], x_z[place, :, n:]])
-            observed = np.full(len(ahead), float(count * len(group)))
-            totals[place] += Sums(gram, cross, z_z.diagonal()[n:], int(count) * len(group), observed)
-    short = starts[np.repeat(~are_long, counts)]
-    thinned = short[:: -(-len(short) // most) if most and len(short) else 1]
-    size = max(CHUNK // len(columns), 1)
-    for begin in range(0, len(thinned), size):
-        chunk = thinned[begin : begin + size]
-        places = torch.from_numpy(chunk[:, None, None] + kept[:, None]).to(values.device)
-        z = values[places, torch.tensor(columns, device=values.device)].double().cpu()
-        are_missing = z.isnan().numpy()
-        z = torch.cat([history_of(z[:, :n]), z[:, n:]], dim=1)
-        x, centred = inputs(chunk), (z - z[:, :n].mean(dim=1, keepdim=True)).numpy()
-        for column, place in enumerate(place for place, group in enumerate(groups) for _ in group):
-            usable = _are_observed(are_missing[..., column], n)
-            rows = centred[usable, :, column]
-            totals[place] += Sums.of(np.hstack([rows[:, :n], x[usable]]), rows[:, n:])
+    kept = np.concatenate([np.arange(seq_len), ahead])
+    starts, columns = _starts(windows), list(dict.fromkeys([*(c for group in groups for c in group), *others]))
+    place_of = {column: place for place, column in enumerate(columns)}
+    starts = starts[:: -(-len(starts) // most) if most and len(starts) else 1]
+    n_inputs, size = n + newest * len(others), max(CHUNK // len(columns), 1)
+    totals = [Sums.of(np.zeros((0, n_inputs)), np.zeros((0, len(ahead)))) for _ in groups]
+    for begin in range(0, len(starts), size):
+        places = torch.from_numpy(starts[begin : begin + size, None, None] + kept[:, None]).to(store.values.device)
+        z = store.values[places, torch.tensor(columns, device=places.device)].double().cpu()
+        are_missing = z.isnan().numpy()[:, seq_len - n :]
+        history = history_of(z[:, :seq_len])
+        further = (history[:, seq_len - newest :] - history.mean(dim=1, keepdim=True)).numpy()
+        further = further[..., [place_of[each] for each in others]].reshape(len(z), 1, -1)
+        history = history[:, seq_len - n :]
+        centred = (torch.cat([history, z[:, seq_len:]], dim=1) - history.mean(dim=1, keepdim=True)).numpy()
+        for place, group in enumerate(groups):
+            of_group = [place_of[column] for column in group]
+            usable = _are_observed(are_missing[..., of_group], n)
+            rows, more = centred[..., of_group].swapaxes(1, 2)[usable], further.repeat(len(group), axis=1)[usable]
+            totals[place] += Sums.of(np.hstack([rows[:, :n], more]), rows[:, n:])
     return totals
 
 
-def _are_observed(missing: Bool[np.ndarray, "w z"], n: int) -> Bool[np.ndarray, " w"]:
+def _are_observed(missing: Bool[np.ndarray, "w z c"], n: int) -> Bool[np.ndarray, "w c"]:
     """Whether enough of the n rows of each history, and of its horizon, is observed."""
-    least = LEAST_SHARE * (1 - missing.mean())
+    least = LEAST_SHARE * (1 - missing.mean(axis=(0, 1)))
     parts = (1 - part.mean(axis=1) for part in (missing[:, :n], missing[:, n:]))
     return np.all([(share >= least) & (share > 0) for share in parts], axis=0)
-
-
-def _running_products(rows: Float64[np.ndarray, " t"], n: int) -> Float64[np.ndarray, "n n"]:
-    """X^T X of all windows of n consecutive rows, with X [windows n], in O(n^2) after one correlation.
-
-    Consecutive windows share all rows but one: entry (i + 1, j + 1) is entry (i, j) minus the first product of rows
-    plus one after the last.
-    """
-    count = len(rows) - n + 1
-    padded = np.concatenate([rows, np.zeros(n)])
-    shifted = sliding_window_view(padded, n)
-    along = np.empty((n, n))  # entry (i, i + lag) in row i and column lag
-    along[0] = np.correlate(rows, rows[:count], mode="valid")
-    along[1:] = padded[count : count + n - 1, None] * shifted[count : count + n - 1]
-    along[1:] -= rows[: n - 1, None] * shifted[: n - 1]
-    np.cumsum(along, axis=0, out=along)
-    products = np.empty((n, n))
-    for row in range(n):
-        products[row, row:] = products[row:, row] = along[row, : n - row]
-    return products
 
 
 def _starts(windows: Windows) -> Int64[np.ndarray, " w"]:
@@ -230,15 +166,12 @@ def _starts(windows: Windows) -> Int64[np.ndarray, " w"]:
     return windows.starts.unique().cpu().numpy()
 
 
-def _runs(starts: Int64[np.ndarray, " w"]) -> tuple[Int64[np.ndarray, " r"], Int64[np.ndarray, " r"]]:
-    """First rows, and numbers, of windows that start at consecutive rows, which are in one series."""
-    firsts = np.flatnonzero(np.diff(starts, prepend=-2) != 1)
-    return starts[firsts], np.diff(firsts, append=len(starts))
-
-
 def runs_of(windows: Windows) -> list[range]:
     """The rows at which windows start, as runs of consecutive rows; windows of two series are never in one."""
-    return [range(first, first + count) for first, count in np.transpose(_runs(_starts(windows))).tolist()]
+    starts = _starts(windows)
+    firsts = np.flatnonzero(np.diff(starts, prepend=-2) != 1)
+    counts = np.diff(firsts, append=len(starts))
+    return [range(first, first + n) for first, n in zip(starts[firsts].tolist(), counts.tolist(), strict=True)]
 
 
 def joined(*parts: Windows) -> Windows:

@@ -75,7 +75,8 @@ def differences(settings: Iterable[Mapping[str, str]]) -> pd.DataFrame:
     table = table.loc[:, table.nunique() > 1].sort_index(axis=1)
     implied = {f"dataset.{name}" for name in PUBLISHED} if "dataset.name" in table else set()
     for key in map(str, table):
-        if re.match(r"decoder_attn(\.|$)", key) and table[key].equals(table.get(key.removeprefix("decoder_"))):
+        encoder = key.removeprefix("decoder_")
+        if re.match(r"decoder_attn(\.|$)", key) and encoder in table and table[key].equals(table[encoder]):
             implied.add(key)
     return table.drop(columns=[*implied & {*table}]).fillna(NO_VALUE)
 
@@ -104,7 +105,7 @@ def print_over_seeds(runs: pd.DataFrame, console: Console) -> None:
     if not groups or runs["task"].nunique() > 1:
         return
     differing = differences(each["settings"].iloc[0] | {"seed": ""} for each in groups)
-    best, rows = groups[0]["mse"], []
+    best, rows = groups[0]["mse"], list[list[str]]()
     for seeds, words in zip(groups, differing.to_dict("records"), strict=True):
         common, against = seeds.index.intersection(best.index), ""
         if rows and len(common) > 1:
@@ -157,7 +158,7 @@ def read_runs(paths: Iterable[Path]) -> tuple[pd.DataFrame, list[str]]:
     runs.loc[alike, "name"] = runs["folder"][alike].map(folders).astype(str)
     for reason, each in runs[runs["fallback"] != ""].groupby("fallback", sort=False):
         notes.append(f"run {_ranges(each.index)}: {reason}")
-    lowest = runs.loc[runs["mse"].idxmin()]
+    lowest = runs.loc[runs["mse"] == runs["mse"].min()].iloc[0]
     if runs["task"].nunique() > 1:
         notes.append(
             "these runs have different data, horizons or test windows: their errors cannot be compared, and their "

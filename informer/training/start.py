@@ -85,9 +85,10 @@ def fits_on_blocks(model: ForecastModel, settings: TrainConfig, data: Data) -> F
     """Linear maps fitted without each block of the rows before the test part, and the block's windows; None for other
     models. Every block yields the same maps, with new weights; the arguments are those of `calibration_errors`."""
     n_blocks, maps = settings.trainer.calibration_blocks, model.maps
-    if not n_blocks or maps is None or settings.trainer.max_steps != 0:
+    if not n_blocks or maps is None or model.network is not None or settings.trainer.max_steps != 0:
         return None
-    return ((ForecastModel.of_maps(fitted), held) for fitted, held in held_out_blocks(maps, data, n_blocks=n_blocks))
+    fits = held_out_blocks(maps, data, n_blocks=n_blocks)
+    return ((ForecastModel(settings.model, model.dims, maps=fitted).eval(), held) for fitted, held in fits)
 
 
 def fit_ridge_skip(model: ForecastModel, data: Data) -> RidgeForecast:
@@ -97,9 +98,9 @@ def fit_ridge_skip(model: ForecastModel, data: Data) -> RidgeForecast:
     errors are weighted by their variance, so that the loss is that of the final forecasts.
     """
     ridge = fit_ridge(data.train, data.val, data.columns.positions(data.targets))
-    assert model.skip is not None, "a configuration with skip=ridge has one"
+    assert model.maps is not None, "a configuration with skip=ridge has one"
     with torch.no_grad():
-        model.skip.weight.copy_(ridge.weight.T)
+        model.maps.weight[0] = ridge.weight.T
     return ridge
 
 

@@ -45,56 +45,33 @@ def solved(x: np.ndarray, y: np.ndarray, penalty: np.ndarray, prior: np.ndarray)
     return prior + fit.coef_.T / penalty[:, None] ** 0.5
 
 
-def designs(values: np.ndarray, hours: np.ndarray, rows: int, origins: range) -> list[dict[str, np.ndarray]]:
-    """Of each column, its history minus its mean, the calendar, and the newest rows of the other column."""
+def designs(values: np.ndarray, rows: int, origins: range) -> list[dict[str, np.ndarray]]:
+    """Of each column, its history minus its mean, and the newest rows of the other column."""
     found = []
     for column in range(2):
         history = np.stack([values[o - rows : o, column] for o in origins])
-        day = 2 * np.pi * (hours[[o - 1 for o in origins]] % 24)[:, None] / 24 * np.arange(1, 7)
-        week = 2 * np.pi * hours[[o - 1 for o in origins]][:, None] / 168 * np.arange(1, 4)
-        longest = np.stack([values[o - SEQ : o, 1 - column] for o in origins])
-        ones = np.ones((len(origins), 1))
-        found.append({
-            "own": history - history.mean(axis=1, keepdims=True),
-            "calendar": np.hstack([ones, *(f(angle) for angle in (day, week) for f in (np.cos, np.sin))]),
-            "others": longest[:, -24:] - longest.mean(axis=1, keepdims=True),
-            "mean": history.mean(axis=1, keepdims=True),
-        })  # fmt: skip
+        other = np.stack([values[o - SEQ : o, 1 - column] for o in origins])
+        mean, newest = history.mean(axis=1, keepdims=True), other[:, -24:] - other.mean(axis=1, keepdims=True)
+        found.append({"own": history - mean, "others": newest, "mean": mean})
     return found
 
 
-def by_hand(values: np.ndarray, hours: np.ndarray, chosen: dict[int, dict[str, float]], last: int) -> np.ndarray:
+def by_hand(values: np.ndarray, chosen: dict[int, dict[str, float]], last: int) -> np.ndarray:
     """Forecast after the last row, by maps of the windows that end at row `last`."""
-    forecasts = []
+    forecasts, origins = [], range(SEQ, last - PRED + 1)
     for rows, penalty in chosen.items():
-        x = designs(values, hours, rows, range(SEQ, last - PRED + 1))
-        ahead = np.stack([[values[o : o + PRED, c] for o in range(SEQ, last - PRED + 1)] for c in range(2)])
-        now = designs(values, hours, rows, range(len(values), len(values) + 1))
+        x, now = designs(values, rows, origins), designs(values, rows, range(len(values), len(values) + 1))
+        y = [np.stack([values[o : o + PRED, c] for o in origins]) - x[c]["mean"] for c in range(2)]
         age = np.maximum(np.arange(rows, 0, -1) / 24, 0.2) ** penalty["taper"]
-        read = [name for name in ("calendar",) if np.isfinite(penalty[name])]
-
-        def parts(each: dict[str, np.ndarray], names: list[str]) -> np.ndarray:
-            return np.hstack([each[name] for name in ("own", *names)])
-
-        def strengths(x: np.ndarray, names: list[str], own: float, each: dict[str, np.ndarray], rows: int = rows,
-                      age: np.ndarray = age, penalty: dict[str, float] = penalty) -> np.ndarray:  # fmt: skip
-            ages = {"calendar": np.ones(19), "others": np.arange(24, 0, -1)}
-            square, further = (x**2).mean(axis=0), [penalty[name] * ages[name] for name in names]
-            return np.concatenate([own * age * square[:rows].mean(), np.concatenate([*further, []]) * square[rows:]])
-
-        both = np.concatenate([parts(each, read) for each in x])
-        y = np.concatenate([ahead[c] - x[c]["mean"] for c in range(2)])
-        shared = solved(both, y, strengths(both, read, penalty["shared"], x[0]), np.zeros((both.shape[1], PRED)))
+        both = np.concatenate([each["own"] for each in x])
+        shared = solved(both, np.concatenate(y), penalty["shared"] * age * (both**2).mean(), np.zeros((rows, PRED)))
         columns = []
         for c in range(2):
-            names, weight = read, shared
-            if np.isfinite(penalty["own"]) or np.isfinite(penalty["others"]):
-                names = [*read, *(["others"] if np.isfinite(penalty["others"]) else [])]
-                own, n_more = parts(x[c], names), 24 * (len(names) - len(read))
-                prior = np.concatenate([shared, np.zeros((n_more, PRED))])
-                pens = strengths(own, names, min(penalty["own"], 1e12), x[c])
-                weight = solved(own, ahead[c] - x[c]["mean"], pens, prior)
-            columns.append((parts(now[c], names) @ weight + now[c]["mean"])[0])
+            inputs = np.hstack([x[c]["own"], x[c]["others"]])
+            own = min(penalty["own"], 1e12) * age * (x[c]["own"] ** 2).mean()
+            pens = np.concatenate([own, min(penalty["others"], 1e12) * (x[c]["others"] ** 2).mean(axis=0)])
+            weight = solved(inputs, y[c], pens, np.concatenate([shared, np.zeros((24, PRED))]))
+            columns.append((np.hstack([now[c]["own"], now[c]["others"]]) @ weight + now[c]["mean"])[0])
         forecasts.append(np.stack(columns, axis=1))
     return np.mean(forecasts, axis=0)
 
@@ -108,12 +85,11 @@ def test_maps_are_those_of_scikit_learn_on_the_windows(refit: bool, folder: Path
     outcome = done("train", *RUN, f"trainer.refit={str(refit).lower()}", "trainer.calibration=0", "run_dir=run")
     chosen = penalties_in(outcome.out)
     assert set(chosen) == {72, 80}  # three days, and seq_len, which is shorter than a week
-    assert all(np.isfinite(chosen[72][name]) for name in ("calendar", "own", "others")), chosen
+    assert all(np.isfinite(chosen[72][name]) for name in ("own", "others")), chosen
     n_train = int(0.7 * ROWS)
     values = frame[["a", "b"]].to_numpy()
     center, scale = values[:n_train].mean(axis=0), values[:n_train].std(axis=0)
-    hours = np.array([stamp.day_of_week * 24 + stamp.hour for stamp in frame["date"]])
-    expected = by_hand((values - center) / scale, hours, chosen, ROWS if refit else n_train) * scale + center
+    expected = by_hand((values - center) / scale, chosen, ROWS if refit else n_train) * scale + center
     forecast = Forecaster.load("run", device="cpu").predict(frame)[["a", "b"]].to_numpy()
     np.testing.assert_allclose(forecast, expected, atol=2e-4)
 

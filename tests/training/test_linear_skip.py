@@ -70,5 +70,5 @@ def test_training_leaves_it_as_it_was_fitted(folder: Path) -> None:
     last = checkpoint.load(Path("run/last.safetensors"))
     data = build_data(composed(PLUS), torch.device("cpu"))
     ridge = fit_ridge(data.train, data.val, range(4))
-    torch.testing.assert_close(last.weights["skip.weight"], ridge.weight.T.float())
+    torch.testing.assert_close(last.weights["maps.weight"][0], ridge.weight.T.float())
     assert not torch.equal(last.weights["network.head.weight"], torch.zeros_like(last.weights["network.head.weight"]))
