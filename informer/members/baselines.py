@@ -191,7 +191,6 @@ def fit_ridge(
     val: Windows,
     positions: Sequence[int],
     *,
-    penalties: Sequence[float] = PENALTIES,
     max_rows: int = MAX_ROWS,
     known: KnownEffects | None = None,
 ) -> RidgeForecast:
@@ -209,7 +208,7 @@ def fit_ridge(
     """
     known = known if known and known.nonzero else None
     fitted, held_out = (_sums(windows, known, positions, max_rows) for windows in (train, val))
-    weights = {penalty: fitted.ridge(np.full(train.sizes.seq_len, penalty)) for penalty in penalties}
+    weights = {penalty: fitted.ridge(np.full(train.sizes.seq_len, penalty)) for penalty in PENALTIES}
     best = min(weights, key=lambda penalty: held_out.loss(weights[penalty]).sum())
     n_fitted = -(-fitted.windows // len(positions))  # fewer where windows with long gaps are left out
     note = (

@@ -109,12 +109,12 @@ class Histories:
         return np.clip(quantiles, low[:, None, None], high[:, None, None])
 
 
-def network_seasons(panel: Sequence[Series], columns: Sequence[str], most: int = HISTORY) -> tuple[int, int]:
-    """Rows of the two seasons that the network is given, at most `most`, 1 for none: those of the calendar, or others
+def network_seasons(panel: Sequence[Series], columns: Sequence[str]) -> tuple[int, int]:
+    """Rows of the two seasons that the network is given, at most HISTORY, 1 for none: those of the calendar, or others
     that the data have and the calendar has not."""
-    calendar = [period for period in panel[0].frequency.seasons if 1 < period <= most]
+    calendar = [period for period in panel[0].frequency.seasons if 1 < period <= HISTORY]
     found = [x.period for x in seasons_of(panel, columns[-MOST_COLUMNS:]) if x.strength >= WEAKEST]
-    found = [period for period in found if period <= most]
+    found = [period for period in found if period <= HISTORY]
     if not found or found[0] in calendar:
         periods = calendar
     elif calendar and calendar[0] in found:

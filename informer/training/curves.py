@@ -62,7 +62,6 @@ class Tracker(AbstractContextManager["Tracker"]):
         console: for the progress bar, which is only shown in a terminal.
         done: steps of a resumed run before it was stopped.
         is_limited: whether a time limit ends the run, so that its length is no surprise.
-        clock: time in seconds.
     """
 
     EPOCH_HEADER = "epoch   train loss     val loss           lr   samples/s   seconds"
@@ -75,11 +74,10 @@ class Tracker(AbstractContextManager["Tracker"]):
         console: Console,
         done: int = 0,
         is_limited: bool = False,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._n_steps, self._done, self._first = n_steps, done, done
-        self._clock, self._is_piped = clock, not console.is_terminal and not console.quiet
-        self._spoke = self._began = clock()
+        self._is_piped = not console.is_terminal and not console.quiet
+        self._spoke = self._began = time.monotonic()
         self._warm: int | None = None
         self._is_estimated = is_limited
         self._sinks = sinks
@@ -128,7 +126,7 @@ class Tracker(AbstractContextManager["Tracker"]):
 
     def _speak(self) -> None:
         """Warn once if the run will take long; without a terminal, log the step every `EVERY` seconds."""
-        now, steps_run = self._clock(), self._done - self._first
+        now, steps_run = time.monotonic(), self._done - self._first
         if self._warm is None and (steps_run >= WARM or now - self._began >= SOON):
             self._warm, self._began = steps_run, now
         elif self._warm is not None and not self._is_estimated:

@@ -1,10 +1,8 @@
-"""The initial network of a run: random weights, a fitted linear map, another run's weights, or resumed.
-
-Fit the linear part of a model before its network is trained.
-"""
+"""The initial network of a run: random weights, a fitted linear part, another run's weights, or resumed."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -18,12 +16,10 @@ from informer.checkpoint.network import build_model
 from informer.checkpoint.restore import restore_model, warm_start
 from informer.config.training import SLOTS, LossKind, TrainConfig
 from informer.data.dataset import Data
-from informer.data.windows import Windows
-from informer.members.baselines import RidgeForecast, fit_ridge
+from informer.members.baselines import fit_ridge
 from informer.members.linear import MOST_WINDOWS, fit_model, held_out_blocks
 from informer.members.network import ForecastModel
 from informer.networks.layers.distribution_head import MOST_COUNT
-from informer.networks.models.config import LinearSkip
 from informer.networks.models.zero import ZeroConfig, ZeroNetwork
 from informer.pretrained.weights import load
 from informer.scoring.evaluate import scored_at_once
@@ -47,9 +43,16 @@ def fit_skip(model: ForecastModel, settings: TrainConfig, data: Data) -> str | N
                 "and layers as they are, or set model.weights=null for random weights"
             ) from error
         return f"weights {config.weights}, trained on generated series"
-    if config.skip is LinearSkip.ridge:
-        return fit_ridge_skip(model, data).note
-    return None if model.maps is None else fit_model(model.maps, data)
+    if model.maps is None:
+        return None
+    if model.network is None:
+        return fit_model(model.maps, data)
+    # of windows minus their mean: with instance normalisation this is the fit on normalised windows whose squared
+    # errors are weighted by their variance, so that the loss is that of the final forecasts
+    ridge = fit_ridge(data.train, data.val, data.columns.positions(data.targets))
+    with torch.no_grad():
+        model.maps.weight[0] = ridge.weight.T
+    return ridge.note
 
 
 def calibration_errors(model: ForecastModel, settings: TrainConfig, data: Data) -> Residuals | None:
@@ -65,43 +68,18 @@ def calibration_errors(model: ForecastModel, settings: TrainConfig, data: Data) 
     if data.calibration is None and not settings.trainer.calibration:
         return None
     errors_of = residuals_of(data, scored_at_once(model, settings.trainer.eval_batch_size, data))
-    if (fits := fits_on_blocks(model, settings, data)) is not None:
-        most = max(MOST_WINDOWS, min(WINDOWS_EACH * len(data.panel), MOST_OF_PANEL))
-        most //= settings.trainer.calibration_blocks
-        errors = joined_errors([errors_of(fitted, held_out, most=most) for fitted, held_out in fits])
+    n_blocks = settings.trainer.calibration_blocks
+    if n_blocks and model.maps is not None and model.network is None and settings.trainer.max_steps == 0:
+        most = max(MOST_WINDOWS, min(WINDOWS_EACH * len(data.panel), MOST_OF_PANEL)) // n_blocks
+        fits = held_out_blocks(model.maps, data, n_blocks=n_blocks)
+        of_maps = partial(ForecastModel, settings.model, model.dims)
+        errors = joined_errors([errors_of(of_maps(maps=maps).eval(), held_out, most=most) for maps, held_out in fits])
     elif data.calibration:
         errors = errors_of(model, data.calibration)
     else:
         return None
     # without an error at some step of some target there are no intervals
     return errors if bool(errors.errors.isfinite().any(dim=0).all()) else None
-
-
-Fits = Iterable[tuple[ForecastModel, Windows]]
-"""Models, and windows on which they were not fitted."""
-
-
-def fits_on_blocks(model: ForecastModel, settings: TrainConfig, data: Data) -> Fits | None:
-    """Linear maps fitted without each block of the rows before the test part, and the block's windows; None for other
-    models. Every block yields the same maps, with new weights; the arguments are those of `calibration_errors`."""
-    n_blocks, maps = settings.trainer.calibration_blocks, model.maps
-    if not n_blocks or maps is None or model.network is not None or settings.trainer.max_steps != 0:
-        return None
-    fits = held_out_blocks(maps, data, n_blocks=n_blocks)
-    return ((ForecastModel(settings.model, model.dims, maps=fitted).eval(), held) for fitted, held in fits)
-
-
-def fit_ridge_skip(model: ForecastModel, data: Data) -> RidgeForecast:
-    """Set the network's linear skip, [pred_len seq_len], to the weight of ridge regression; returns the fit.
-
-    Fitted on windows minus their mean. With instance normalisation this is the fit on normalised windows whose squared
-    errors are weighted by their variance, so that the loss is that of the final forecasts.
-    """
-    ridge = fit_ridge(data.train, data.val, data.columns.positions(data.targets))
-    assert model.maps is not None, "a configuration with skip=ridge has one"
-    with torch.no_grad():
-        model.maps.weight[0] = ridge.weight.T
-    return ridge
 
 
 def new_network(settings: TrainConfig, data: Data) -> ForecastModel:
