@@ -5,6 +5,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -82,12 +83,8 @@ class Residuals:
         if self.rolled is None:
             return direct
         later = self.rolled._calibration(variation, after=self.errors.shape[1])
-        return Calibration(
-            direct.windows,
-            torch.cat([direct.half_widths, later.half_widths], dim=1),
-            variation,
-            torch.cat([direct.still, later.still], dim=1),
-        )
+        widths, still = ([getattr(each, name) for each in (direct, later)] for name in ("half_widths", "still"))
+        return replace(direct, half_widths=torch.cat(widths, dim=1), still=torch.cat(still, dim=1))
 
     def _with_factors(self, variation: Variation) -> Variation:
         """With the mean error of each series, relative to the usual one of each step."""
@@ -220,20 +217,11 @@ def residuals(
 
 def joined_errors(parts: Sequence[Residuals]) -> Residuals:
     """Concatenate residuals of the same lag."""
-    rolled = [part.rolled for part in parts if part.rolled is not None]
-
-    def joined(name: str) -> Tensor | None:
-        found = [getattr(part, name) for part in parts]
-        return None if any(tensor is None for tensor in found) else torch.cat(found)
-
-    return Residuals(
-        torch.cat([part.errors for part in parts]),
-        torch.cat([part.differences for part in parts]),
-        parts[0].lag,
-        joined_errors(rolled) if rolled else None,
-        series=joined("series"),
-        apart=joined("apart"),
-    )
+    rolled, found = [part.rolled for part in parts if part.rolled is not None], dict[str, Any]()
+    for name in ("errors", "differences", "series", "apart"):
+        tensors = [getattr(part, name) for part in parts]
+        found[name] = None if any(each is None for each in tensors) else torch.cat(tensors)
+    return replace(parts[0], rolled=joined_errors(rolled) if rolled else None, **found)
 
 
 def lag_of(season: int, seq_len: int) -> int:
