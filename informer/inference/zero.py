@@ -47,11 +47,6 @@ CHECKED, CHANCE = 80, 2.0
 """Level in percent whose coverage decides on `ZeroModel.width`, and the standard errors that are chance."""
 
 
-def tails(level: int) -> tuple[float, float]:
-    """Levels of the two quantiles that enclose `level` percent."""
-    return 0.5 - level / 200, 0.5 + level / 200
-
-
 def rows_known(panel: Sequence[Series], futures: Sequence[Future]) -> int:
     """The rows after its end for which columns known ahead of every series have times; 0 without such columns."""
     pairs = zip(panel, futures, strict=False)
@@ -313,7 +308,8 @@ class ZeroModel:
     ) -> dict[str, Float64[np.ndarray, "n h"]]:
         """Interval ends; those after constant histories only if `of_constants`."""
         points, quantiles = found
-        ends = {f"{end}{level}": p for level in levels for end, p in zip(("lo", "hi"), tails(level), strict=True)}
+        sides = {"lo": -1, "hi": 1}
+        ends = {f"{end}{level}": 0.5 + side * level / 200 for level in levels for end, side in sides.items()}
         bands = {name: at_level(quantiles, p, self.member.network.version.levels) for name, p in ends.items()}
         if kind != NETWORK:
             bands = self._widened(points, bands)
@@ -364,9 +360,8 @@ class ZeroModel:
                     origins.append((place, end))
         if not origins:
             return None
-        kinds, checked, self.width = [NETWORK], [*dict.fromkeys([*levels, *LEVELS, CHECKED])], 1.0
-        if self.known is not None:
-            kinds = [NETWORK, EFFECTS, BOTH]
+        kinds = [NETWORK] if self.known is None else [NETWORK, EFFECTS, BOTH]
+        checked, self.width = [*dict.fromkeys([*levels, *LEVELS, CHECKED])], 1.0
         found = self.backtest(origins, horizon=horizon, panel=chosen, levels=checked, kinds=kinds, of_constants=True)
         is_seen = np.concatenate(seen)[:, None]
         found = {name: replace(each, actual=np.where(is_seen, each.actual, np.nan)) for name, each in found.items()}

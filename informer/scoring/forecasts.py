@@ -103,13 +103,6 @@ class Forecasts:
         names: list[str] = self.keys["column"].unique().tolist()
         return names
 
-    def local_times(self, paths: Int64[np.ndarray, " k"]) -> Shaped[np.ndarray, "k h"]:
-        """Times of some paths without their zone."""
-        times = self.times[paths]
-        if self.zone is None:
-            return times
-        return in_zone(times.ravel(), self.zone).tz_localize(None).to_numpy().reshape(times.shape)
-
     def table(self) -> pd.DataFrame:
         """The tidy table, without steps after the end of a path."""
         n, h = self.mean.shape

@@ -23,7 +23,7 @@ from informer.checkpoint.paths import BY_SERIES, REPORT
 from informer.config.conversion import without_nan
 from informer.scoring.backtest import Member
 from informer.scoring.bootstrap import Interval, Winner, skill_interval, skill_of, verdict
-from informer.scoring.forecasts import Forecasts, Matrix, band_cells
+from informer.scoring.forecasts import Forecasts, Matrix, band_cells, in_zone
 from informer.scoring.metrics import METRICS, RELATIVE
 from informer.scoring.tables import scores_table, tidy_csv
 
@@ -164,7 +164,8 @@ class Scores:
         for axis, by_name in self._slots.items():
             count = np.add.reduceat(~np.isnan(error), begins, axis=0, dtype=int)
             observed = count > 0
-            slots = SLOTS[axis](scaled.local_times(begins)[observed]).astype(int)
+            local = in_zone(scaled.times[begins][observed], scaled.zone).tz_localize(None)
+            slots = SLOTS[axis](local.to_numpy()).astype(int)
             sums = by_name.setdefault(name, np.zeros((3, 32)))
             for place, cells in enumerate((error**2, np.abs(error))):
                 means = np.add.reduceat(np.nan_to_num(cells), begins, axis=0)[observed] / count[observed]
