@@ -175,21 +175,16 @@ class Scores:
     def values(self, name: str, units: str, view: str = "overall") -> dict[str, np.ndarray]:
         """Means by metric: `overall`, of each `step` or `column` over the others, or of each `series` or `pair` of
         series and column."""
+        if view in ("series", "pair"):
+            pairs = self._pairs[name, units].items()
+            return {metric: _mean(metric, each.sum(axis=2) if view == "series" else each) for metric, each in pairs}
         found = {}
         for metric, sums in self._sums[name, units].items():
-            if view in ("series", "pair"):
-                pairs = self._pairs[name, units][metric]
-                found[metric] = _mean(metric, pairs.sum(axis=2) if view == "series" else pairs)
-                continue
             total = sums.sum(axis=_OVER[view])
-            mean = _mean(metric, total)
+            found[metric] = _mean(metric, total)
             if sums.ndim == 4:  # the mean of each series first
-                has_values = total[1] > 0
-                n = has_values.sum(axis=0)
-                mean = np.divide(
-                    np.where(has_values, mean, 0.0).sum(axis=0), n, out=np.full(np.shape(n), np.nan), where=n > 0
-                )
-            found[metric] = mean
+                known = total[1] > 0
+                found[metric] = _mean("", np.stack([np.where(known, found[metric], 0.0), known]).sum(axis=1))
         return found
 
     def overall(self, name: str, units: str = SCALED) -> dict[str, float]:
