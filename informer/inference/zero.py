@@ -239,17 +239,17 @@ class ZeroModel:
             of_constants: also intervals after constant histories, of a single value.
         """
         panel = self.panel if panel is None else panel
-        before = [min((end for s, end in origins if s == place), default=len(each)) for place, each in enumerate(panel)]
+        first = dict(sorted(origins, reverse=True))  # the earliest of each series
+        before = [first.get(place, len(each)) for place, each in enumerate(panel)]
         self._effects = None if self.known is None else PanelEffects(panel, self.columns, self.known, rows=before)
         last, mean = ("seasonal naive", "seasonal mean") if self.seasons[0] > 1 else ("naive", "mean")
         parts, by_age, n = defaultdict[str, list[Forecasts]](list), defaultdict[int, list[int]](list), len(self.columns)
         for number, (_, end) in enumerate(origins):
             by_age[int(np.log(end) / np.log(AGED))].append(number)
         for numbers in by_age.values():
-            some, first = [origins[number] for number in numbers], dict[int, int]()
-            for place, end in some:
-                first[place] = min(end, first.get(place, end))
-            seasons = network_seasons([panel[place].part(slice(end)) for place, end in first.items()], self.columns)
+            some = [origins[number] for number in numbers]
+            ends = sorted(dict(sorted(some, reverse=True)).items())
+            seasons = network_seasons([panel[place].part(slice(end)) for place, end in ends], self.columns)
             kept = kinds or [self.kind]
             for found, past in self._from(panel, some, seasons, horizon, levels, kept, of_constants=of_constants):
                 plain = replace(next(iter(found.values())), bands={})
