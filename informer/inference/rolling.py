@@ -53,8 +53,8 @@ from informer.members.baselines import FittedBaseline, best_seasonal_naive, fit_
 from informer.members.effects import fit_known
 from informer.read.series import Series, column_values
 from informer.read.times import check_zones
-from informer.scoring.backtest import AT_ONCE, DECILES, backtest, calibrated
-from informer.scoring.evaluate import mase_scale
+from informer.scoring.backtest import AT_ONCE, DECILES, backtest
+from informer.scoring.evaluate import calibrated, mase_scale
 from informer.scoring.forecasts import Forecasts, joined
 from informer.scoring.scores import Scores
 

@@ -1,6 +1,7 @@
 """Forecasts of windows as paths: the one place where a model or a baseline forecasts from some origins.
 
-Quantile q of a member with intervals is the end of its interval of level |2 q - 1|, the median the forecast itself.
+Beyond pred_len a model reads its own output as history. Quantile q of a member with intervals is the end of its
+interval of level |2 q - 1|, the median the forecast itself.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,22 +17,14 @@ from torch import Tensor
 
 from informer.base.quantiles import MEDIAN, quantile_name
 from informer.data.windows import Batch, DataUnits, Windows
-from informer.members.baselines import FittedBaseline, SeasonalNaive
-from informer.members.network import ForecastModel, at_least_zero, model_output
+from informer.members.network import ForecastModel, model_output
 from informer.networks.models.base import at_levels, point
 from informer.read.series import Series
 from informer.scoring.forecasts import Forecasts, Matrix, in_utc, keys_of
-from informer.scoring.intervals import Calibration
-from informer.scoring.recursion import passes
-from informer.scoring.residuals import ROUNDING, lag_of, residuals
+from informer.scoring.intervals import ROUNDING, Calibration
 
 DECILES = tuple(n / 10 for n in range(1, 10))
 """Levels at which forecasters without own quantiles are scored."""
-MOST_WINDOWS, MOST_VALUES, LEAST_WINDOWS = 2000, 1 << 20, 100
-"""Windows on which baselines are calibrated: at most so many, or so many values in total, but not fewer than the third;
-of more, evenly spaced ones are used."""
-COMPARED_FOR_QUANTILES = 1 << 17
-"""Number of errors from which the power of their variation is selected, which takes most of the time."""
 AT_ONCE = 1 << 17
 """Values of paths that are made at once: what a processor's cache holds, as each is read many times."""
 BATCH = 256
@@ -89,48 +82,52 @@ class Member:
         return values
 
 
-def baseline(fitted: FittedBaseline, non_negative: Sequence[int] = ()) -> Member:
-    """A fitted baseline, clipped at zero like the model next to it, so that clipping does not decide."""
-
-    def clipped(batch: Batch) -> Tensor:
-        return at_least_zero(fitted(batch), batch.units, non_negative)
-
-    return Member(
-        name=fitted.name,
-        output=clipped if non_negative else fitted,
-        positions=fitted.positions,
-        non_negative=non_negative,
-        note=f"{fitted.note}; not below zero where the model is not" if non_negative else fitted.note,
-    )
-
-
-def calibrated(
-    fitted: FittedBaseline,
-    fitted_on: Sequence[Windows],
-    later: Sequence[Windows],
-    *,
-    season: int,
-    non_negative: Sequence[int] = (),
-    levels: Sequence[float] = (),
-) -> Member:
-    """A `baseline` with quantiles from its errors on windows that it was not fitted on: the later ones, and for the
-    seasonal naive, whose season is all that is fitted, the others too.
+def with_forecast_history(batch: Batch, forecast: Float[Tensor, "b h n"], targets: Sequence[int]) -> Batch:
+    """Replace the last history rows of a batch by their scaled forecasts.
 
     Args:
-        fitted_on, later: windows of one store, on which ridge was fitted and not.
-        season: usual season of the time step.
-        levels: of the quantiles; by default DECILES.
+        batch: windows h rows after the original ones.
+        forecast: forecast of the last h rows before the horizon.
+        targets: indices of its columns among the inputs; all other columns are known ahead.
     """
-    member = baseline(fitted, non_negative)
-    parts = [*fitted_on, *later] if isinstance(fitted, SeasonalNaive) else later
-    if not sum(map(len, parts)):
-        return member
-    windows = parts[0].at(torch.cat([part.starts for part in parts]))
-    most = MOST_VALUES // (windows.sizes.pred_len * len(member.positions))
-    windows = windows.thinned(min(max(most, LEAST_WINDOWS), MOST_WINDOWS))
-    lag = lag_of(season, windows.sizes.seq_len)
-    errors = residuals(member.output, windows, batch_size=BATCH, lag=lag, targets=member.positions)
-    return replace(member, calibration=errors.calibration(COMPARED_FOR_QUANTILES), levels=levels or DECILES)
+    seq_len, n = batch.enc_x.shape[1], min(forecast.shape[1], batch.enc_x.shape[1])
+    positions = torch.tensor(list(targets), device=batch.enc_x.device)
+    before, after = batch.enc_x.tensor_split([seq_len - n], dim=1)
+    enc_x = torch.cat([before, after.index_copy(2, positions, forecast[:, -n:].to(after.dtype))], dim=1)
+    label_len = batch.dec_x.shape[1] - batch.target.shape[1]
+    dec_x = torch.cat([enc_x[:, seq_len - label_len :], batch.dec_x[:, label_len:]], dim=1)
+    return batch._replace(enc_x=enc_x, dec_x=dec_x)
+
+
+def passes(
+    output: Callable[[Batch], Float[Tensor, "b pred_len n *q"]],
+    windows: Windows,
+    *,
+    targets: Sequence[int],
+    horizon: int,
+    quantiles: Sequence[float] = (),
+    within: Int[Tensor, " s"] | None = None,
+) -> Iterator[tuple[Batch, Float[Tensor, "b pred_len n *q"]]]:
+    """The batch and the scaled output of each pass of pred_len rows, as many as a horizon needs.
+
+    Args:
+        output: the model.
+        windows: each must be followed by enough rows for the horizon rounded up to a multiple of pred_len.
+        targets: see `with_forecast_history`.
+        horizon: rows to forecast.
+        quantiles: levels of the last axis of the output, if it has one.
+        within: starts of the only windows that may be read; a pass of others has rows without meaning. None: all.
+    """
+    rows, every = list[Tensor](), torch.arange(len(windows))
+    for done in range(0, horizon, windows.sizes.pred_len):
+        later = windows.starts + done
+        if within is not None:
+            later = torch.where(torch.isin(later, within), later, windows.starts)
+        batch = windows.at(later).batch(every)
+        batch = with_forecast_history(batch, torch.cat(rows, dim=1), targets) if done else batch
+        found = output(batch)
+        rows.append(point(found, quantiles))
+        yield batch, found
 
 
 def backtest(

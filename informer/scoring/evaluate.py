@@ -1,4 +1,4 @@
-"""Forecasts of every window of a part, scored next to the baselines, in one pass."""
+"""Forecasts of every window of a part, scored next to calibrated baselines, in one pass."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -7,26 +7,77 @@ from functools import partial
 import numpy as np
 import torch
 from jaxtyping import Float, Float64
+from torch import Tensor
 
 from informer.base.errors import InputError, listed
 from informer.data.dataset import Data
 from informer.data.diagnosis import data_problems
 from informer.data.panel import training_rows
 from informer.data.store import row_blocks
-from informer.data.windows import Windows
-from informer.members.baselines import FittedBaseline, best_seasonal_naive, fit_ridge
+from informer.data.windows import Batch, Windows
+from informer.members.baselines import FittedBaseline, SeasonalNaive, best_seasonal_naive, fit_ridge
 from informer.members.linear import effects_of
-from informer.members.network import ForecastModel, forecast_without_network, model_forecast
+from informer.members.network import ForecastModel, at_least_zero, forecast_without_network, model_forecast
 from informer.read.frequency import Unit
-from informer.scoring.backtest import DECILES, Member, backtest, baseline, calibrated
+from informer.scoring.backtest import BATCH, DECILES, Member, backtest
 from informer.scoring.intervals import REPORTED_LEVELS, Calibration
 from informer.scoring.metrics import seasonal_scale
+from informer.scoring.residuals import lag_of, residuals
 from informer.scoring.scores import Scores
 
 MAPS_CELLS = 1 << 19
 """Values in the windows that linear maps forecast at once."""
+MOST_WINDOWS, MOST_VALUES, LEAST_WINDOWS = 2000, 1 << 20, 100
+"""Windows on which baselines are calibrated: at most so many, or so many values in total, but not fewer than the third;
+of more, evenly spaced ones are used."""
+COMPARED_FOR_QUANTILES = 1 << 17
+"""Number of errors from which the power of their variation is selected, which takes most of the time."""
 START = "without the network"
 """Name of the forecast without the network's contribution: the linear start, if the model has one."""
+
+
+def baseline(fitted: FittedBaseline, non_negative: Sequence[int] = ()) -> Member:
+    """A fitted baseline, clipped at zero like the model next to it, so that clipping does not decide."""
+
+    def clipped(batch: Batch) -> Tensor:
+        return at_least_zero(fitted(batch), batch.units, non_negative)
+
+    return Member(
+        name=fitted.name,
+        output=clipped if non_negative else fitted,
+        positions=fitted.positions,
+        non_negative=non_negative,
+        note=f"{fitted.note}; not below zero where the model is not" if non_negative else fitted.note,
+    )
+
+
+def calibrated(
+    fitted: FittedBaseline,
+    fitted_on: Sequence[Windows],
+    later: Sequence[Windows],
+    *,
+    season: int,
+    non_negative: Sequence[int] = (),
+    levels: Sequence[float] = (),
+) -> Member:
+    """A `baseline` with quantiles from its errors on windows that it was not fitted on: the later ones, and for the
+    seasonal naive, whose season is all that is fitted, the others too.
+
+    Args:
+        fitted_on, later: windows of one store, on which ridge was fitted and not.
+        season: usual season of the time step.
+        levels: of the quantiles; by default DECILES.
+    """
+    member = baseline(fitted, non_negative)
+    parts = [*fitted_on, *later] if isinstance(fitted, SeasonalNaive) else later
+    if not sum(map(len, parts)):
+        return member
+    windows = parts[0].at(torch.cat([part.starts for part in parts]))
+    most = MOST_VALUES // (windows.sizes.pred_len * len(member.positions))
+    windows = windows.thinned(min(max(most, LEAST_WINDOWS), MOST_WINDOWS))
+    lag = lag_of(season, windows.sizes.seq_len)
+    errors = residuals(member.output, windows, batch_size=BATCH, lag=lag, targets=member.positions)
+    return replace(member, calibration=errors.calibration(COMPARED_FOR_QUANTILES), levels=levels or DECILES)
 
 
 def add_windows(

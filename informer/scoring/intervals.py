@@ -36,6 +36,8 @@ POWERS = (0.5, 0.25, 0.75, 0.0, 1.0)
 """Candidate powers of a window's variation."""
 LEAST = 0.05
 """Added to the variation of every window, relative to the usual one: errors after a constant history are not zero."""
+ROUNDING = 1e-6
+"""Scaled errors up to this size are rounding errors."""
 RECENT = "recent."
 """Prefix, in a scored checkpoint, of the calibration that includes test errors."""
 FACTORS = "factors"

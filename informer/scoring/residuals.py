@@ -15,8 +15,8 @@ from torch import Tensor
 from informer.data.dataset import Data
 from informer.data.windows import Batch, Windows
 from informer.members.network import ForecastModel, model_forecast
-from informer.scoring.intervals import LEAST, LEVELS, POWERS, Calibration, Variation, differences, rank
-from informer.scoring.recursion import passes
+from informer.scoring.backtest import passes
+from informer.scoring.intervals import LEAST, LEVELS, POWERS, ROUNDING, Calibration, Variation, differences, rank
 
 MAX_NUMBERS = 1 << 27
 """Number of errors sorted at once; more windows are thinned evenly."""
@@ -24,8 +24,6 @@ CHOSEN_AT = (80, 95)
 """Levels of the intervals whose score selects the power."""
 COMPARED = 1 << 23
 """Number of errors from which the power is selected; of more, of a thousand columns, evenly spaced windows are used."""
-ROUNDING = 1e-6
-"""Scaled errors up to this size are rounding errors."""
 MOST_RECENT = 1000
 """Maximum number of test windows in the calibration of forecasts after the end of the data."""
 MOST_ROLLED, ROLLED_ROWS, ROLLED_BLOCKS = 256, 64, 4

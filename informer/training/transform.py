@@ -23,8 +23,7 @@ from informer.data.scaler import POWERS
 from informer.data.store import with_columns
 from informer.members.baselines import fit_ridge
 from informer.members.ridge import blocks_of, joined
-from informer.scoring.backtest import baseline
-from informer.scoring.evaluate import evaluate, training_scale
+from informer.scoring.evaluate import baseline, evaluate, training_scale
 
 MOST_SERIES, MOST_TARGETS, MOST_VALUES = 200, 32, 20_000_000
 """Series of a panel and targets that are used, evenly spaced; if they have more values than MOST_VALUES, nothing is

@@ -22,8 +22,8 @@ from informer.inference.rescore import trained_data
 from informer.members.baselines import SeasonalNaive
 from informer.read.frequency import Frequency
 from informer.read.series import Series
-from informer.scoring.backtest import DECILES, backtest, calibrated
-from informer.scoring.evaluate import baselines_for
+from informer.scoring.backtest import DECILES, backtest
+from informer.scoring.evaluate import baselines_for, calibrated
 from informer.scoring.intervals import differences
 from informer.scoring.scores import Scores
 
