@@ -64,8 +64,8 @@ from informer.report.run import add_scores
 from informer.scoring import forecast_log
 from informer.scoring.forecasts import Forecasts, in_zone, joined
 from informer.scoring.intervals import NOTHING_LEARNED, Calibration, saved_calibration, validation_rows
+from informer.scoring.metrics import shown
 from informer.scoring.scores import Scores
-from informer.scoring.tables import shown
 from informer.training.folder import RUNS, RunFolder
 
 MOST_NAMES, MOST_SEASONS, MOST_PROBLEMS = 6, 3, 3

@@ -25,8 +25,7 @@ import numpy as np
 
 from informer.base.errors import signed_percent
 from informer.scoring.bootstrap import Winner
-from informer.scoring.metrics import HEADINGS, RELATIVE
-from informer.scoring.tables import shown
+from informer.scoring.metrics import HEADINGS, RELATIVE, shown
 
 TONES = {Winner.model: "good", Winner.baseline: "bad", Winner.unknown: "neutral"}
 """Colours of a verdict, by the outcome of a comparison; all others are `level`."""

@@ -19,7 +19,7 @@ from informer.config.conversion import flat, read_saved_yaml, with_nan
 from informer.config.data import PUBLISHED
 from informer.config.overrides import to_display
 from informer.config.training import SLOTS
-from informer.scoring.tables import shown
+from informer.scoring.metrics import shown
 from informer.training.sinks import ARTIFACTS, DATABASE
 
 NO_VALUE = "–"

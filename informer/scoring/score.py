@@ -32,9 +32,8 @@ from informer.scoring.bootstrap import Interval, skill_interval, skill_of, verdi
 from informer.scoring.files import Tidy, matched, read_tidy, step_of
 from informer.scoring.forecast_log import logged
 from informer.scoring.forecasts import Forecasts, Matrix
-from informer.scoring.metrics import METRICS, seasonal_scale
+from informer.scoring.metrics import METRICS, scores_table, seasonal_scale, tidy_csv
 from informer.scoring.scores import ORIGINAL, Scores
-from informer.scoring.tables import scores_table, tidy_csv
 
 OWN, NAIVE, NAIVE2 = "forecast", "seasonal naive", "naive2"
 ROW = ("forecaster", "series", "column", "step", "metric", "value")

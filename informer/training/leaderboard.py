@@ -37,9 +37,9 @@ from informer.read.split import lookback, split_for
 from informer.scoring.backtest import DECILES, backtest
 from informer.scoring.bootstrap import Winner, skill_interval, skill_of, verdict
 from informer.scoring.forecasts import Forecasts, joined
+from informer.scoring.metrics import scores_table
 from informer.scoring.score import inside_cells
 from informer.scoring.scores import ORIGINAL, Scores
-from informer.scoring.tables import scores_table
 from informer.training.folder import RunFolder
 from informer.training.run import train
 
