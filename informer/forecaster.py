@@ -576,7 +576,7 @@ class Forecaster:
             table = subject.rolling(horizon, levels=levels, stride=stride, start=start)
             return keyed_like(frame, table, subject.panel[0].keys)
         model = self.trained.scored
-        if model.checkpoint.refit:
+        if model.checkpoint.data.refit:
             log.warning("backtest: the model was fitted on all rows of its data; errors on these are too small")
         panel = model.reader.series(*named_source(frame), ahead=model.reach(horizon))
         rows = None if horizon is None else str(horizon)

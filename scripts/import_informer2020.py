@@ -29,7 +29,6 @@ from informer.config.training import TrainConfig
 from informer.data.columns import Roles
 from informer.data.dataset import Data, lay_out, read_source
 from informer.networks.models.base import ModelDims
-from informer.networks.models.config import CalendarEmbed
 from informer.training.facts import untrained
 from informer.training.folder import RunFolder
 
@@ -124,7 +123,7 @@ def load(options: argparse.Namespace, dataset: DatasetConfig) -> Data:
     sizes = WindowSizes(seq_len=options.seq_len, label_len=options.label_len, pred_len=options.pred_len)
     roles = Roles(features=options.features, target=options.target)
     source = read_source(dataset, sizes=sizes, roles=roles, data_dir=Path())
-    calendar = Calendar(CalendarEmbed(options.embed))
+    calendar = Calendar(options.embed)
     return lay_out(source, dataset, sizes=sizes, scaler=ScalerConfig(), calendar=calendar, device="cpu")
 
 

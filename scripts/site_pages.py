@@ -7,11 +7,10 @@ import inspect
 import io
 import re
 from collections.abc import Iterator
-from enum import Enum
 from html import unescape
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -148,9 +147,9 @@ def _text(value: Any) -> str:
 
 
 def _kind(hint: Any) -> str:
-    if isinstance(hint, UnionType):
+    if get_origin(hint) in (Union, UnionType):
         return " or ".join(map(_kind, get_args(hint)))
-    if isinstance(hint, type) and issubclass(hint, Enum):
+    if get_origin(hint) is Literal:
         return ", ".join(f"`{name}`" for name in choices_of(hint))
     names = {NoneType: "`null`", bool: "bool", int: "int", float: "float", str: "text", Count: "int"}
     return names.get(hint) or (f"list of {_kind(get_args(hint)[0])}" if get_origin(hint) is list else "keys")

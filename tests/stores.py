@@ -14,12 +14,11 @@ from informer.data.dataset import Data, lay_out, read_source
 from informer.data.history import Future, future_of_table
 from informer.data.panel import read_panel
 from informer.data.windows import DataUnits, Store
-from informer.networks.models.config import CalendarEmbed
 from informer.read.checks import Report
 from informer.read.series import Reading, Series, table_of_file
 from informer.read.table import Table, name_of, table_of_frame
 
-STANDARD = {"scaler": ScalerConfig(), "calendar": Calendar(CalendarEmbed.timeF), "device": "cpu"}
+STANDARD = {"scaler": ScalerConfig(), "calendar": Calendar("timeF"), "device": "cpu"}
 
 
 def load_data(

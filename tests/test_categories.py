@@ -64,7 +64,7 @@ def ahead(frame: pd.DataFrame, promo: object = None) -> pd.DataFrame:
 def test_the_checkpoint_has_the_categories_of_training_rows(shops: tuple[Path, pd.DataFrame]) -> None:
     """Red if clearance, which is in the test part only, has a vector."""
     saved = checkpoint.load(shops[0] / "run")
-    assert saved.categories == {"promo": ["flyer", "none", "tv"], "weather": ["rain", "sun"], "status": ["1", "7"]}
+    assert saved.data.categories == {"promo": ["flyer", "none", "tv"], "weather": ["rain", "sun"], "status": ["1", "7"]}
     assert saved.dims.categories == (3, 2, 2, 0)
     assert (saved.inputs, saved.targets) == (["promo", "weather", "status", "sales"], ["sales"])
     assert saved.weights["transform.categories.tables.0.weight"].shape == (3, 2)
@@ -126,7 +126,7 @@ def test_from_python(shops: tuple[Path, pd.DataFrame], folder: Path) -> None:
     roles = {"targets": ["sales"], "past_covariates": ["weather", "promo"], "dataset": {"series_col": "shop"}}
     table = frame.astype({"weather": "category"})
     fitted = Forecaster(run_dir="run", **sizes, **roles).fit(table)
-    assert fitted.trained.checkpoint.categories["weather"] == ["rain", "sun"]
+    assert fitted.trained.checkpoint.data.categories["weather"] == ["rain", "sun"]
     fitted.save("m.safetensors")
     pd.testing.assert_frame_equal(Forecaster.load("m.safetensors", device="cpu").predict(frame), fitted.predict(table))
     done("eval", "checkpoint=run", "plots=none")

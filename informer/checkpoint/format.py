@@ -34,7 +34,7 @@ from informer.base.files import reading, write_atomic
 from informer.checkpoint.paths import FACTS, locate, read_facts, resolve_latest
 from informer.config.conversion import from_plain
 from informer.config.data import Calendar
-from informer.config.training import LossKind, TrainConfig
+from informer.config.training import TrainConfig
 from informer.data.columns import Columns
 from informer.data.dataset import dims_of
 from informer.data.scaler import PanelScaler
@@ -175,29 +175,9 @@ class Checkpoint(Part):
     """Tensors of the optimiser, the average of the weights and the random-number generators; only in `LAST`."""
 
     @property
-    def series(self) -> list[str]:
-        """Names of the training series, in the order of their numbers; empty for a single series."""
-        return self.data.names
-
-    @property
-    def categories(self) -> dict[str, list[str]]:
-        """Categories of each categorical column, in the order of their codes; empty if all columns are numeric."""
-        return self.data.categories
-
-    @property
-    def static_covariates(self) -> list[str]:
-        """Inputs that are constant within a series."""
-        return self.data.static_covariates
-
-    @property
-    def refit(self) -> bool:
-        """Whether the model was fitted again on all rows."""
-        return self.data.refit > 0
-
-    @property
     def fitted_until(self) -> str | None:
         """Last time of the rows that the model was fitted or chosen on; None: not known."""
-        return self.data.until if self.refit else self.data.trained_until
+        return self.data.until if self.data.refit else self.data.trained_until
 
     @property
     def settings(self) -> TrainConfig:
@@ -213,28 +193,19 @@ class Checkpoint(Part):
     @property
     def columns(self) -> Columns:
         """Columns by role."""
-        roles = ("inputs", "targets", "future_covariates", "static_covariates")
         main = self.config.get("target")
-        names = {role: tuple(getattr(self, role)) for role in roles}
-        return Columns(**names, main=main if main in self.targets else None)
+        return Columns(
+            inputs=tuple(self.inputs), targets=tuple(self.targets), future_covariates=tuple(self.future_covariates),
+            static_covariates=tuple(self.data.static_covariates), main=main if main in self.targets else None,
+        )  # fmt: skip
 
     @property
     def dims(self) -> ModelDims:
         """Sizes of the network that depend on the data."""
         return dims_of(
-            self.columns, self.categories, self.masked, Frequency.parse(self.frequency), self.calendar,
-            self.settings.sizes, n_series=len(self.series),
+            self.columns, self.data.categories, self.masked, Frequency.parse(self.frequency), self.calendar,
+            self.settings.sizes, n_series=len(self.data.names),
         )  # fmt: skip
-
-    @property
-    def quantiles(self) -> list[float]:
-        """Quantile levels that the model forecasts; empty for point forecasts."""
-        return self.settings.loss.quantiles
-
-    @property
-    def loss(self) -> LossKind:
-        """The loss, which says whether the network forecasts a distribution."""
-        return self.settings.loss.kind
 
 
 def encoded(checkpoint: Checkpoint) -> tuple[bytes, str]:

@@ -31,8 +31,8 @@ def save_pretrained(folder: Path, checkpoint: Checkpoint, scores: str) -> None:
         "library_name": LIBRARY, "model_type": model["family"], "sha256": digest,
         "targets": checkpoint.targets, "inputs": checkpoint.inputs, "future_covariates": checkpoint.future_covariates,
         "frequency": checkpoint.frequency, "seq_len": sizes.seq_len, "label_len": sizes.label_len,
-        "pred_len": sizes.pred_len, "quantiles": checkpoint.quantiles, "trained_until": checkpoint.fitted_until,
-        "model": model,
+        "pred_len": sizes.pred_len, "quantiles": checkpoint.settings.loss.quantiles,
+        "trained_until": checkpoint.fitted_until, "model": model,
     }  # fmt: skip
     write_atomic(folder / CONFIG, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
     write_atomic(folder / CARD, card(facts, scores))

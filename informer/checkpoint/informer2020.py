@@ -16,7 +16,7 @@ from informer.checkpoint.network import attention_node, build_model
 from informer.checkpoint.restore import check_layout
 from informer.members.network import ForecastModel
 from informer.networks.models.base import ModelDims
-from informer.networks.models.config import Activation, CalendarEmbed, InformerConfig, Shortening
+from informer.networks.models.config import InformerConfig
 
 FAITHFUL_PROB = {
     "sampling": "per_query",
@@ -150,9 +150,9 @@ def model_config(arguments: Mapping[str, Any]) -> InformerConfig:
         encoder_stacks=[e_layers] if isinstance(e_layers, int) else list(e_layers),
         decoder_layers=arguments["d_layers"],
         dropout=arguments["dropout"],
-        activation=Activation.relu if arguments["activation"] == "relu" else Activation.gelu,
-        embed=CalendarEmbed(arguments["embed"]),
-        distil=Shortening.conv if arguments["distil"] else Shortening.none,
+        activation="relu" if arguments["activation"] == "relu" else "gelu",
+        embed=arguments["embed"],
+        distil="conv" if arguments["distil"] else "none",
         mix=arguments["mix"],
     )
 
@@ -162,7 +162,7 @@ def dims(arguments: Mapping[str, Any]) -> ModelDims:
     freq = arguments["freq"]
     if freq not in TIME_FEATURES:
         raise one_of("Informer2020 freq", freq, list(TIME_FEATURES))
-    if arguments["embed"] == CalendarEmbed.timeF.value:
+    if arguments["embed"] == "timeF":
         mark_sizes = (1,) * TIME_FEATURES[freq]
     else:
         mark_sizes = tuple(CALENDAR_FIELDS.values())[: 5 if freq == "t" else 4]

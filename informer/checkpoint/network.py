@@ -14,7 +14,7 @@ from informer.base.extensions import OPTION, loaded
 from informer.base.runtime import resource
 from informer.config.conversion import read_saved_yaml
 from informer.config.model import LinearModelConfig
-from informer.config.training import LossKind, TrainConfig
+from informer.config.training import DISTRIBUTIONS, LossKind, TrainConfig
 from informer.members.maps import LinearMaps
 from informer.members.network import ForecastModel
 from informer.members.transform import WindowTransform
@@ -23,7 +23,7 @@ from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.layers.distribution_head import DistributionHead
 from informer.networks.layers.quantile_head import QuantileHead
 from informer.networks.models.base import AttentionFactory, Attentions, ModelDims, network_class
-from informer.networks.models.config import LinearSkip, ModelConfig
+from informer.networks.models.config import ModelConfig
 
 ATTENTION_PACKAGE = "informer.networks.attention."
 
@@ -121,7 +121,7 @@ def build_model(
     decoder_attn: Mapping[str, Any],
     cross_attn: Mapping[str, Any],
     quantiles: Sequence[float] = (),
-    loss: LossKind = LossKind.quantile,
+    loss: LossKind = "quantile",
 ) -> ForecastModel:
     """The model: its network with random weights from torch's generator, its linear part with zeros.
 
@@ -139,7 +139,7 @@ def build_model(
     if isinstance(config, LinearModelConfig):
         if quantiles:
             raise InputError(
-                f"loss={loss.value}: expected loss=mse with model.family={config.family}, which only has intervals"
+                f"loss={loss}: expected loss=mse with model.family={config.family}, which only has intervals"
             )
         return ForecastModel(config, dims, maps=LinearMaps(dims))
     attentions = Attentions(
@@ -157,16 +157,16 @@ def build_model(
         raise
     except ValueError as error:
         raise InputError(reason_of(error)) from error
-    if loss.is_distribution:
+    if loss in DISTRIBUTIONS:
         head = getattr(network, "head", None)
         if not isinstance(head, QuantileHead):
             expected = f"expected a model.family with it, such as informer, found {config.family}"
-            raise InputError(f"loss={loss.value}: {expected}")
+            raise InputError(f"loss={loss}: {expected}")
         sizes = head.linear.in_features, head.linear.out_features // head.n_levels
-        network.head = DistributionHead(loss.value, head.levels, *sizes)
+        network.head = DistributionHead(loss, head.levels, *sizes)
         network.quantiles, network.point_at = (), 0  # the first parameter, which a decoder may read as its forecast
     maps = None
-    if config.skip is LinearSkip.ridge:
+    if config.skip == "ridge":
         maps = LinearMaps(dims, is_start=True)
         for parameter in network.head.parameters():  # the network learns what ridge does not forecast
             torch.nn.init.zeros_(parameter)

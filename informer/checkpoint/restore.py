@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from informer.base.errors import InputError, counted, reason_of
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.network import attention_class, build_model, complete_node
-from informer.config.training import SLOTS
+from informer.config.training import DISTRIBUTIONS, SLOTS
 from informer.data.calendar import mark_fields
 from informer.data.dataset import Data
 from informer.members.network import ForecastModel
@@ -222,18 +222,18 @@ def _of_other_columns(model: ForecastModel, checkpoint: Checkpoint, data: Data) 
     own = [()] * 3 if network is None else [network.INPUT_PARTS, network.CALENDAR_PARTS, network.HEAD_PARTS]
     of_inputs, of_calendar, of_head = ([f"network.{part}" for part in parts] for parts in own)
     labels = {name: list(categories) for name, categories in data.categories.items()}
-    head, trained_for = model.distribution, checkpoint.loss.value if checkpoint.loss.is_distribution else None
-    same_head = trained_for == (None if head is None else head.kind)
+    head, loss = model.distribution, checkpoint.settings.loss
+    same_head = (loss.kind if loss.kind in DISTRIBUTIONS else None) == (None if head is None else head.kind)
     same_masks = (dims.masked or ()) == (checkpoint.dims.masked or ())
     marks = mark_fields(data.frequency, data.calendar), dims.mark_sizes
     older_marks = mark_fields(Frequency.parse(checkpoint.frequency), checkpoint.calendar), checkpoint.dims.mark_sizes
     differ = {
         "columns": (
-            list(data.inputs) != checkpoint.inputs or labels != checkpoint.categories or not same_masks, of_inputs
+            list(data.inputs) != checkpoint.inputs or labels != checkpoint.data.categories or not same_masks, of_inputs
         ),
         "calendar": (marks != older_marks, of_calendar),
         "targets or quantiles": (
-            list(data.targets) != checkpoint.targets or checkpoint.quantiles != [*model.quantiles] or not same_head,
+            list(data.targets) != checkpoint.targets or loss.quantiles != [*model.quantiles] or not same_head,
             of_head,
         ),
     }  # fmt: skip
@@ -246,7 +246,7 @@ def _of_other_columns(model: ForecastModel, checkpoint: Checkpoint, data: Data) 
     prefixes = [prefix for is_other, parts in differ.values() if is_other for prefix in parts]
     if differ["columns"][0]:
         prefixes.append("transform.categories.")
-    if list(data.trained_series) != checkpoint.series:
+    if list(data.trained_series) != checkpoint.data.names:
         prefixes.append("transform.series.")
     return tuple(prefixes)
 

@@ -9,11 +9,10 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import Enum
 from inspect import cleandoc
 from textwrap import wrap
 from types import UnionType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from rich.console import Console
@@ -217,10 +216,8 @@ def _rows_of(key: str, field: FieldInfo) -> list[str]:
 
 def choices_of(hint: Any) -> list[str]:
     """The words of a setting that is one of a few, or a flag."""
-    if get_origin(hint) in (UnionType, list):
+    if get_origin(hint) in (Union, UnionType, list):
         return [word for option in get_args(hint) for word in choices_of(option)]
     if get_origin(hint) is Literal:
         return list(get_args(hint))
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return [*hint.__members__]
     return ["true", "false"] if hint is bool else []

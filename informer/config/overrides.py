@@ -21,7 +21,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from enum import Enum
 from types import NoneType
 from typing import Any, get_args
 
@@ -203,10 +202,7 @@ def shell_command(name: str, *words: Word) -> str:
 
 def to_display(value: Any) -> str:
     """A value as a user types it, before quotes of the shell."""
-    if isinstance(value, Enum):
-        return str(value.value)
     if isinstance(value, list | tuple):
-        value = [x.value if isinstance(x, Enum) else x for x in value]
         is_word = [isinstance(x, str) and _WORD.fullmatch(x) and x.lower() not in _WORDS for x in value]
         return f"[{','.join(x if plain else to_hydra(x) for x, plain in zip(value, is_word, strict=True))}]"
     if value is None or isinstance(value, bool):

@@ -5,7 +5,6 @@ Hydra composes the yaml files in `conf/` into these classes; nothing here import
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from enum import Enum
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
@@ -16,7 +15,7 @@ from informer.base.runtime import device_problems
 from informer.config.data import DatasetConfig, FeatureMode, NonNegative, ScalerConfig, SplitConfig
 from informer.config.fields import Checked, adapter, setting, settings
 from informer.config.model import WindowSizes, checked, config_class, family_of, settings_of
-from informer.networks.models.config import CalendarEmbed, InformerConfig, LinearSkip, ModelConfig
+from informer.networks.models.config import InformerConfig, ModelConfig
 
 MOST_BLOCKS = 50
 """Largest number of blocks on which intervals are calibrated."""
@@ -104,29 +103,14 @@ class OptimConfig(Checked):
     ema: float = setting(0.0, "Decay per step of a moving average of the weights, such as 0.999; 0: none.", ge=0, lt=1)
 
 
-class LossKind(Enum):
-    """Mean over all forecast values of: mse: squared error. mae: absolute error. huber: Huber loss (delta 1). spectral:
-    absolute error and error of the spectrum. quantile: pinball loss of quantiles. normal, student_t, negative_binomial:
-    negative log-likelihood of this distribution, of counts with negative_binomial."""
-
-    mse = "mse"
-    mae = "mae"
-    huber = "huber"
-    spectral = "spectral"
-    quantile = "quantile"
-    normal = "normal"
-    student_t = "student_t"
-    negative_binomial = "negative_binomial"
-
-    @property
-    def is_distribution(self) -> bool:
-        """Whether the network forecasts the parameters of a distribution."""
-        return self in (LossKind.normal, LossKind.student_t, LossKind.negative_binomial)
-
-    @property
-    def has_levels(self) -> bool:
-        """Whether the model forecasts quantiles."""
-        return self is LossKind.quantile or self.is_distribution
+LossKind = Literal["mse", "mae", "huber", "spectral", "quantile", "normal", "student_t", "negative_binomial"]
+"""Mean over all forecast values of: mse: squared error. mae: absolute error. huber: Huber loss (delta 1). spectral:
+absolute error and error of the spectrum. quantile: pinball loss of quantiles. normal, student_t, negative_binomial:
+negative log-likelihood of this distribution, of counts with negative_binomial."""
+DISTRIBUTIONS = ("normal", "student_t", "negative_binomial")
+"""Losses with which the network forecasts the parameters of a distribution."""
+WITH_LEVELS = ("quantile", *DISTRIBUTIONS)
+"""Losses with which the model forecasts quantiles."""
 
 
 @settings
@@ -135,7 +119,7 @@ class LossConfig(Checked):
 
     NODE: ClassVar[str] = "loss."
 
-    kind: LossKind = setting(LossKind.mse, "Loss that compares epochs; chosen with loss=NAME.")
+    kind: LossKind = setting("mse", "Loss that compares epochs; chosen with loss=NAME.")
     alpha: float = setting(0.2, "With loss=spectral: weight of the error of the spectrum.", gt=0)
     quantiles: list[float] = setting(list, "With loss=quantile or a distribution: levels to forecast.")
     training: LossKind | None = setting(None, "Loss of the training steps, if it is another one than kind.")
@@ -147,13 +131,13 @@ class LossConfig(Checked):
 
     def problems(self) -> Iterator[str]:
         """See `Checked`."""
-        if self.training not in (None, self.kind) and (self.training.has_levels or self.kind.has_levels):
-            yield f"loss.training: expected null with loss.kind={self.kind.value}, found {self.training.value}"
-        elif self.kind.has_levels:
+        if self.training not in (None, self.kind) and {self.training, self.kind} & {*WITH_LEVELS}:
+            yield f"loss.training: expected null with loss.kind={self.kind}, found {self.training}"
+        elif self.kind in WITH_LEVELS:
             if problem := level_problem(self.quantiles):
                 yield f"loss.quantiles: {problem}"
         elif self.quantiles:
-            yield f"loss.quantiles: only used with loss=quantile or a distribution, found loss.kind={self.kind.value}"
+            yield f"loss.quantiles: only used with loss=quantile or a distribution, found loss.kind={self.kind}"
 
 
 SLOTS = ("attn", "decoder_attn", "cross_attn")
@@ -228,19 +212,19 @@ class TrainConfig(Checked):
 
     def problems(self) -> Iterator[str]:
         """See `Checked`."""
-        if self.dataset.keeps_gaps and LossKind.spectral in (self.loss.kind, self.loss.training):
+        if self.dataset.keeps_gaps and "spectral" in (self.loss.kind, self.loss.training):
             yield "loss=spectral: expected complete horizons, found dataset.fill=mask; use loss=mse, mae or huber"
-        if self.loss.kind is LossKind.negative_binomial and self.scaler.transform != "none":
+        if self.loss.kind == "negative_binomial" and self.scaler.transform != "none":
             yield f"scaler.transform: expected none with loss=negative_binomial, found {self.scaler.transform}"
         skip = self.model.skip
-        if self.model.embed is CalendarEmbed.none and (self.dataset.calendar or self.dataset.holidays):
+        if self.model.embed == "none" and (self.dataset.calendar or self.dataset.holidays):
             yield (
                 "dataset.calendar, dataset.holidays: expected model.embed=timeF, fixed or learned with them, found "
                 "none, which reads no calendar"
             )
-        if skip is not LinearSkip.none and "head" in self.trainer.freeze and self.init_from is None:
+        if skip != "none" and "head" in self.trainer.freeze and self.init_from is None:
             yield (
-                f"trainer.freeze: expected a head that learns with model.skip={skip.value}, which starts it at zero; "
+                f"trainer.freeze: expected a head that learns with model.skip={skip}, which starts it at zero; "
                 "remove head, or start from another run's weights with init_from"
             )
         if self.trainer.max_steps == 0 and not self.model.is_fitted_first:

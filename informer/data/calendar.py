@@ -15,7 +15,6 @@ from jaxtyping import Float32, Float64
 
 from informer.base.errors import InputError
 from informer.config.data import Calendar
-from informer.networks.models.config import CalendarEmbed
 from informer.read.frequency import DAY, Frequency, Unit, nanos_of
 
 Field = Callable[[pd.DatetimeIndex], "np.ndarray | pd.Index"]
@@ -46,21 +45,21 @@ def mark_fields(frequency: Frequency, calendar: Calendar) -> tuple[str, ...]:
     Raises:
         InputError: holidays with steps longer than a day.
     """
-    if calendar.kind is CalendarEmbed.none:
+    if calendar.kind == "none":
         return ()
     if calendar.holidays and (frequency.unit not in _N_FIELDS or (nanos_of(frequency.offset) or 0) > DAY):
         raise InputError(
             f"dataset.holidays: expected a step of at most a day, found {frequency.code}; for longer steps, count the "
             "holidays of each in a column, and name it in future_covariates"
         )
-    usual = _usual_fields(frequency, linear=calendar.kind is CalendarEmbed.timeF)
+    usual = _usual_fields(frequency, linear=calendar.kind == "timeF")
     return (*(calendar.fields or usual), *(HOLIDAY + region for region in calendar.holidays))
 
 
 def mark_sizes(frequency: Frequency, calendar: Calendar) -> tuple[int, ...]:
     """Size of the embedding table of each mark column; 1 if it is linear (timeF)."""
     fields = mark_fields(frequency, calendar)
-    if calendar.kind is CalendarEmbed.timeF:
+    if calendar.kind == "timeF":
         return (1,) * len(fields)
     return tuple(_FIELDS[field][3] if field in _FIELDS else 2 for field in fields)
 
@@ -73,7 +72,7 @@ def calendar_marks(
     Raises:
         InputError: see `mark_fields`; or holidays of a year are not known.
     """
-    columns, linear = [], calendar.kind is CalendarEmbed.timeF
+    columns, linear = [], calendar.kind == "timeF"
     for field in mark_fields(frequency, calendar):
         if field.startswith(HOLIDAY):
             column = holiday_mark(timestamps, field.removeprefix(HOLIDAY))

@@ -250,7 +250,7 @@ def explain(settings: ExplainConfig, console: Console) -> Explained:
         else:
             model = TrainedModel.load(forecasting_checkpoint(settings.checkpoint), device=settings.device)
             saved, folder = model.checkpoint, locate(settings.checkpoint).parent
-            known, read, categories = tuple(saved.future_covariates), tuple(saved.inputs), saved.categories
+            known, read, categories = tuple(saved.future_covariates), tuple(saved.inputs), saved.data.categories
             inputs = _files(saved, settings.input)
         output = Path(settings.output) if settings.output else folder / EXPLAINED
         changes = read_changes(settings.set, known, read, categories)

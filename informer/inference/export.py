@@ -22,10 +22,8 @@ from informer.checkpoint.format import Checkpoint, encoded, load
 from informer.checkpoint.paths import forecasting_checkpoint, locate, only_output
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportConfig, ExportFormat
-from informer.config.training import LossKind
 from informer.data.calendar import mark_fields
 from informer.members.network import INPUTS, inputs_of
-from informer.networks.models.config import CalendarEmbed
 from informer.read.frequency import Frequency
 
 OUTPUT = "forecast"
@@ -78,7 +76,7 @@ def exported(checkpoint: Checkpoint, form: ExportFormat) -> tuple[bytes, float]:
     model = restore_model(checkpoint)
     if form == "safetensors":
         return encoded(checkpoint)[0], 0.0
-    if checkpoint.loss is LossKind.negative_binomial:
+    if checkpoint.settings.loss.kind == "negative_binomial":
         raise InputError(
             f"format={form}: quantiles of loss=negative_binomial are sums that no graph has; use loss=student_t, "
             "or format=safetensors"
@@ -117,7 +115,7 @@ def example(checkpoint: Checkpoint, batch: int, names: Sequence[str] = INPUTS) -
     """Random windows in scaled units, with marks that are valid for the calendar embedding; one array per name."""
     dims, draw = checkpoint.dims, torch.Generator().manual_seed(batch)
     sizes = torch.tensor(dims.mark_sizes)
-    linear = checkpoint.calendar.kind is CalendarEmbed.timeF
+    linear = checkpoint.calendar.kind == "timeF"
     codes = torch.tensor([*dims.categories] or [0] * dims.enc_in)
     n_masks = len(dims.masked or ())
     arrays: list[Tensor] = []
@@ -138,7 +136,7 @@ def example(checkpoint: Checkpoint, batch: int, names: Sequence[str] = INPUTS) -
 def description(checkpoint: Checkpoint) -> dict[str, Any]:
     """Metadata for programs that run the network: inputs, columns, lengths, scaler, calendar."""
     dims, calendar = checkpoint.dims, checkpoint.calendar
-    step, quantiles = Frequency.parse(checkpoint.frequency), checkpoint.quantiles
+    step, quantiles = Frequency.parse(checkpoint.frequency), checkpoint.settings.loss.quantiles
     dec_len, n_marks = dims.label_len + dims.pred_len, len(dims.mark_sizes)
     return {
         "inputs": {
@@ -146,7 +144,7 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
             "enc_mark": ["batch", dims.seq_len, n_marks],
             "dec_x": ["batch", dec_len, dims.enc_in],
             "dec_mark": ["batch", dec_len, n_marks],
-            **({"series": ["batch"]} if checkpoint.series else {}),
+            **({"series": ["batch"]} if checkpoint.data.names else {}),
         },
         "output": {OUTPUT: ["batch", dims.pred_len, dims.c_out, *([len(quantiles)] if quantiles else [])]},
         "quantiles": quantiles,
@@ -154,17 +152,17 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
             "inputs": checkpoint.inputs,
             "targets": checkpoint.targets,
             "future_covariates": checkpoint.future_covariates,
-            "static_covariates": checkpoint.static_covariates,
+            "static_covariates": checkpoint.data.static_covariates,
             "with_observed_mask": [checkpoint.inputs[place] for place in dims.masked or ()],
         },
         "categories": {
             name: {label: number for number, label in enumerate(labels, start=1)}
-            for name, labels in checkpoint.categories.items()
+            for name, labels in checkpoint.data.categories.items()
         },
-        "series": checkpoint.series,
+        "series": checkpoint.data.names,
         "lengths": asdict(checkpoint.settings.sizes),
         "frequency": checkpoint.frequency,
-        "calendar": {"kind": calendar.kind.value, "marks": list(mark_fields(step, calendar))},
+        "calendar": {"kind": calendar.kind, "marks": list(mark_fields(step, calendar))},
         "scaler": checkpoint.scaler.state(),
         "notes": [
             "enc_x: the last seq_len rows of the columns, scaled: (x - center) / scale; if the scaler has a power, "

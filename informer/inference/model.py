@@ -190,7 +190,7 @@ class TrainedModel:
             n_ahead=self.reach(horizon),
             futures=futures,
             pad=self.reader.pads,
-            trained=self.checkpoint.series,
+            trained=self.checkpoint.data.names,
         )
         n, targets, member = at_once or len(series), self.columns.targets, self.member
         windows = windows.at(windows.starts[torch.arange(-(-len(series) // n) * n).clamp(max=len(series) - 1)])
@@ -258,7 +258,7 @@ def interval_notes(
         levels: interval levels in percent for which there is a calibration.
         horizon: rows to forecast; None: pred_len.
     """
-    quantiles, pred_len, notes = checkpoint.quantiles, checkpoint.settings.pred_len, list[str]()
+    quantiles, pred_len, notes = checkpoint.settings.loss.quantiles, checkpoint.settings.pred_len, list[str]()
     horizon = horizon or pred_len
     if not levels and not quantiles:
         return []

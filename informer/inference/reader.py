@@ -49,8 +49,8 @@ class Reader:
                 exclude=[],
                 columns=list(checkpoint.inputs),
                 target=checkpoint.targets[0] if len(checkpoint.targets) == 1 else None,
-                categorical=list(checkpoint.categories),
-                static_covariates=list(checkpoint.static_covariates),
+                categorical=list(checkpoint.data.categories),
+                static_covariates=list(checkpoint.data.static_covariates),
                 frequency=checkpoint.frequency,
                 # inferred from the UTC offsets in the training data; rows to forecast may contain only one of them
                 timezone=dataset.timezone or checkpoint.data.timezone,
@@ -196,12 +196,12 @@ class Reader:
 
     def _coded(self, table: Table) -> Table:
         """The table with the category codes of training; warns about new categories."""
-        for column, more in unknown(table, self._saved.categories).items():
+        for column, more in unknown(table, self._saved.data.categories).items():
             log.warning(
                 f"{table.name}, column {column!r}: {listed(list(map(repr, more)))} not in the training rows; the model "
                 "uses the mean of the categories it was trained on"
             )
-        return coded(table, self._saved.categories)
+        return coded(table, self._saved.data.categories)
 
     def _sparse(self, series: Series, config: DatasetConfig) -> str | None:
         """The error message of a history with too few observed rows; None if there are enough."""

@@ -85,14 +85,14 @@ def trained_data(
     where = replace(
         (dataset or EvalDataset()).applied_to(trained.dataset),
         columns=checkpoint.inputs,
-        categorical=list(checkpoint.categories),
+        categorical=list(checkpoint.data.categories),
     )
     recorded = Recorded.of(checkpoint.config, dict(checkpoint.data))
     where, folder = find_again(
         where, recorded, named=data_dir, default=trained.data_dir, can_differ=True, setting=setting
     )
     settings = replace(trained, data_dir=folder, dataset=where)
-    trained_on = Trained(checkpoint.series, checkpoint.categories, checkpoint.dims.masked)
+    trained_on = Trained(checkpoint.data.names, checkpoint.data.categories, checkpoint.dims.masked)
     data = build_data(settings, device, checkpoint.scaler, trained=trained_on)
     path = data.provenance.path
     if checkpoint.dims != data.dims or data.frequency != Frequency.parse(checkpoint.frequency):
@@ -309,7 +309,7 @@ def rescore(settings: EvalConfig, console: Console) -> Scores:
         from informer.base.plots import plot_error_by_step, save_figure
     path = checkpoint.locate(Path(settings.checkpoint))
     saved = with_decoding(checkpoint.load(Path(settings.checkpoint)), settings.model)
-    if saved.refit:
+    if saved.data.refit:
         raise InputError(
             f"checkpoint={settings.checkpoint}: fitted on the test part too, so it cannot be scored there; "
             f"score {BEST} in the same folder"

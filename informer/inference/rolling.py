@@ -157,7 +157,7 @@ def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
 
 def trained_until(model: TrainedModel, series: Series) -> pd.Timestamp | None:
     """The last time of the training rows; None of a series that training did not have."""
-    until, trained = model.checkpoint.fitted_until, model.checkpoint.series
+    until, trained = model.checkpoint.fitted_until, model.checkpoint.data.names
     return None if until is None or (trained and series.name not in trained) else pd.Timestamp(until)
 
 
@@ -253,7 +253,7 @@ def windows_of(model: TrainedModel, panel: Sequence[Series], starts: Sequence[in
         scalers=[model.scaler.of(series.name, series.values[: model.sizes.seq_len]) for series in panel],
         calendar=model.calendar,
         device=model.device,
-        trained=model.checkpoint.series,
+        trained=model.checkpoint.data.names,
     )
     return Windows.of_columns(store, model.columns, starts=torch.tensor(starts, dtype=torch.int64), sizes=model.sizes)
 

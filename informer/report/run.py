@@ -283,7 +283,7 @@ def _add_tracks(content: Content, folder: Path, saved: Checkpoint, metrics: Mapp
     for place, (track, (key, _)) in enumerate(zip(content.tracks, ordered, strict=True)):
         track |= {name: scores[key][name] for name in ("mse", "skill")}
         scores[key]["track"] = place
-    content.shown = " ".join(_shown(len(ordered), content.series, saved.series))
+    content.shown = " ".join(_shown(len(ordered), content.series, saved.data.names))
 
 
 def _shown(n: int, scores: Sequence[Mapping[str, Any]], trained: Sequence[str]) -> Iterator[str]:

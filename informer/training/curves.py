@@ -20,7 +20,7 @@ from torch import Tensor
 
 from informer.base import progress
 from informer.base.console import step_bar
-from informer.config.training import TrainConfig, TrainerConfig
+from informer.config.training import DISTRIBUTIONS, TrainConfig, TrainerConfig
 from informer.data.dataset import Data
 from informer.data.windows import Batch
 from informer.inference.rescore import attention_maps
@@ -265,7 +265,7 @@ def forecast_figure(model: ForecastModel, data: Data) -> "Figure":
 def reference_losses(baselines: Sequence[FittedBaseline], data: Data, settings: TrainConfig) -> dict[str, float]:
     """Validation loss of each baseline, by name; with a quantile loss its forecast is scored as every quantile. None
     with the likelihood of a distribution, which a single forecast does not have."""
-    if settings.loss.kind.is_distribution:
+    if settings.loss.kind in DISTRIBUTIONS:
         return {}
     loss, n_quantiles = build_loss(settings.loss, has_gaps=data.val.store.has_gaps), len(settings.loss.quantiles)
 

@@ -6,36 +6,34 @@ import pandas as pd
 
 from informer.base.errors import InputError, reason_of
 from informer.base.files import reading
-from informer.config.training import LossConfig, LossKind
+from informer.config.training import DISTRIBUTIONS, LossConfig
 
 COLUMNS = ["train_loss", "val_loss"]
 """First columns of the table; the others are the validation losses of the baselines, which are constant. Epoch 0 is
 before the first step and has no training loss."""
 
 NAMES = {
-    LossKind.mse: "MSE", LossKind.mae: "MAE", LossKind.huber: "Huber loss", LossKind.spectral: "spectral loss",
-    LossKind.quantile: "pinball loss", LossKind.normal: "negative log-likelihood",
-    LossKind.student_t: "negative log-likelihood", LossKind.negative_binomial: "negative log-likelihood of counts",
+    "mse": "MSE", "mae": "MAE", "huber": "Huber loss", "spectral": "spectral loss",
+    "quantile": "pinball loss", "normal": "negative log-likelihood",
+    "student_t": "negative log-likelihood", "negative_binomial": "negative log-likelihood of counts",
 }  # fmt: skip
 
 
 def units_of(loss: LossConfig) -> str:
     """Label of the losses of a run, for the axis of a chart."""
-    levels = (
-        f", mean of {', '.join(f'{level:g}' for level in loss.quantiles)}" if loss.kind is LossKind.quantile else ""
-    )
-    return f"{NAMES[loss.kind]}{levels}" + ("" if loss.kind is LossKind.negative_binomial else ", scaled")
+    levels = f", mean of {', '.join(f'{level:g}' for level in loss.quantiles)}" if loss.kind == "quantile" else ""
+    return f"{NAMES[loss.kind]}{levels}" + ("" if loss.kind == "negative_binomial" else ", scaled")
 
 
 def note_of(loss: LossConfig) -> str:
     """Note on the losses, for a chart."""
-    if loss.kind.is_distribution:
+    if loss.kind in DISTRIBUTIONS:
         return "a baseline has one forecast, and no likelihood"
     if loss.quantiles:
         return "a baseline has one forecast, which is scored as every quantile"
     if loss.training not in (None, loss.kind):
         return f"the training loss is the {NAMES[loss.training]}, and not on the same scale"
-    return "" if loss.kind is LossKind.mse else "ridge is fitted for MSE, and scored by the same loss as the model"
+    return "" if loss.kind == "mse" else "ridge is fitted for MSE, and scored by the same loss as the model"
 
 
 def no_losses() -> pd.DataFrame:

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.config.training import LossConfig, LossKind, OptimConfig, Precision
+from informer.config.training import LossConfig, OptimConfig, Precision
 from informer.data.windows import Batch, Windows
 from informer.networks.layers.distribution_head import LIKELIHOODS
 from informer.training.processes import Processes
@@ -109,13 +109,13 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 def build_loss(config: LossConfig, *, has_gaps: bool = False) -> Loss:
     """A loss function of network output and actual values; with `has_gaps`, missing actual values (NaN) are ignored."""
-    losses: dict[LossKind, Loss] = {
-        LossKind.mse: F.mse_loss,
-        LossKind.mae: F.l1_loss,
-        LossKind.huber: F.huber_loss,
-        LossKind.spectral: partial(spectral, alpha=config.alpha),
-        LossKind.quantile: partial(mean_pinball, levels=config.quantiles),
-        **{LossKind(name): loss for name, loss in LIKELIHOODS.items()},
+    losses: dict[str, Loss] = {
+        "mse": F.mse_loss,
+        "mae": F.l1_loss,
+        "huber": F.huber_loss,
+        "spectral": partial(spectral, alpha=config.alpha),
+        "quantile": partial(mean_pinball, levels=config.quantiles),
+        **LIKELIHOODS,
     }
     return partial(observed_loss, loss=losses[config.kind]) if has_gaps else losses[config.kind]
 

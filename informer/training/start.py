@@ -14,7 +14,7 @@ from informer.base.errors import InputError, one_of
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.network import build_model
 from informer.checkpoint.restore import restore_model, warm_start
-from informer.config.training import SLOTS, LossKind, TrainConfig
+from informer.config.training import SLOTS, TrainConfig
 from informer.data.dataset import Data
 from informer.members.baselines import fit_ridge
 from informer.members.linear import MOST_WINDOWS, fit_model, held_out_blocks
@@ -88,7 +88,7 @@ def new_network(settings: TrainConfig, data: Data) -> ForecastModel:
     Raises:
         InputError: see `build_model`; or `series_embedding` for a single series, or counts that are none.
     """
-    counts = product(data.panel, data.targets) if settings.loss.kind is LossKind.negative_binomial else ()
+    counts = product(data.panel, data.targets) if settings.loss.kind == "negative_binomial" else ()
     for series, name in counts:  # 0, 1, 2, ..., MOST_COUNT
         values = series.values[:, series.columns.index(name)]
         wrong = ~np.isnan(values) & ~((values >= 0) & (values <= MOST_COUNT) & (values % 1 == 0))

@@ -8,7 +8,6 @@ import pytest
 
 from informer.config.data import Calendar
 from informer.data.calendar import calendar_marks, mark_sizes
-from informer.networks.models.config import CalendarEmbed
 from informer.read.frequency import Frequency
 
 Formula = Callable[[pd.DatetimeIndex], np.ndarray]
@@ -54,10 +53,10 @@ def test_marks_are_the_formulas(offset: str, linear: str, table: str) -> None:
     frequency = Frequency.parse(offset)
     timestamps = pd.date_range("2019-11-27 21:43:55", periods=150, freq=frequency.offset)
     expected = np.stack([LINEAR[name](timestamps) for name in linear.split()], axis=1)
-    marks = calendar_marks(timestamps, frequency, Calendar(CalendarEmbed.timeF))
+    marks = calendar_marks(timestamps, frequency, Calendar("timeF"))
     np.testing.assert_allclose(marks, expected, rtol=0, atol=1e-7)
-    assert mark_sizes(frequency, Calendar(CalendarEmbed.timeF)) == (1,) * marks.shape[1]
-    for kind in (Calendar(CalendarEmbed.fixed), Calendar(CalendarEmbed.learned)):
+    assert mark_sizes(frequency, Calendar("timeF")) == (1,) * marks.shape[1]
+    for kind in (Calendar("fixed"), Calendar("learned")):
         expected = np.stack([TABLE[name](timestamps) for name in table.split()], axis=1)
         np.testing.assert_array_equal(calendar_marks(timestamps, frequency, kind), expected)
         assert mark_sizes(frequency, kind) == tuple(ROWS_OF_TABLE[name] for name in table.split())
@@ -65,7 +64,7 @@ def test_marks_are_the_formulas(offset: str, linear: str, table: str) -> None:
 
 def test_no_calendar_has_no_marks() -> None:
     """Red if rows are lost with the columns."""
-    hour, none = Frequency.parse("h"), Calendar(CalendarEmbed.none)
+    hour, none = Frequency.parse("h"), Calendar("none")
     assert calendar_marks(pd.date_range("2020", periods=5, freq="h"), hour, none).shape == (5, 0)
     assert mark_sizes(hour, none) == ()
 
@@ -75,15 +74,15 @@ def test_marks_stay_in_their_ranges(offset: str) -> None:
     """A leap year's last day, week 53, the last second of an hour: no value leaves [-0.5, 0.5] or its table."""
     frequency = Frequency.parse(offset)
     edges = pd.DatetimeIndex(["2020-12-31 23:59:59", "2020-12-30", "2021-01-01", "2024-02-29", "2020-01-01"])
-    linear = calendar_marks(edges, frequency, Calendar(CalendarEmbed.timeF))
+    linear = calendar_marks(edges, frequency, Calendar("timeF"))
     assert linear.min() == -0.5
     assert linear.max() == 0.5
-    table = calendar_marks(edges, frequency, Calendar(CalendarEmbed.learned))
+    table = calendar_marks(edges, frequency, Calendar("learned"))
     assert (table >= 0).all()
-    assert (table < np.array(mark_sizes(frequency, Calendar(CalendarEmbed.learned)))).all()
+    assert (table < np.array(mark_sizes(frequency, Calendar("learned")))).all()
 
 
 def test_marks_are_local_time() -> None:
     timestamps = pd.date_range("2024-03-30 22:00", periods=10, freq="h", tz="Europe/Berlin")
-    hours = calendar_marks(timestamps, Frequency.parse("h"), Calendar(CalendarEmbed.learned))[:, 3]
+    hours = calendar_marks(timestamps, Frequency.parse("h"), Calendar("learned"))[:, 3]
     assert hours.tolist() == [22, 23, 0, 1, 3, 4, 5, 6, 7, 8]

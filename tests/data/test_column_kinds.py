@@ -20,7 +20,6 @@ from informer.config.data import (
 from informer.config.model import WindowSizes
 from informer.data.columns import Roles
 from informer.data.dataset import Data
-from informer.networks.models.config import CalendarEmbed
 
 SIZES = WindowSizes(seq_len=4, label_len=2, pred_len=3)
 TRAIN, VAL, TEST = 24, 12, 14
@@ -99,7 +98,7 @@ def read(case: Case, frame: pd.DataFrame) -> Data:
         targets=["y"], past_covariates=case.names(ahead=False), future_covariates=case.names(ahead=True),
         static_covariates=case.static,
     )  # fmt: skip
-    marks = Calendar(CalendarEmbed.timeF, case.fields or ("weekday",), ("US",) if case.holidays else ())
+    marks = Calendar("timeF", case.fields or ("weekday",), ("US",) if case.holidays else ())
     scaler = ScalerConfig(kind="standard", per_series=case.per_series)
     return load_data(config, SIZES, roles, frame=frame, scaler=scaler, calendar=marks)
 

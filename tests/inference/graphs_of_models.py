@@ -28,7 +28,7 @@ from informer.config.training import LossConfig, LossKind, TrainConfig
 from informer.data.scaler import PanelScaler
 from informer.inference.export import INPUTS, example, exported
 from informer.networks import InformerConfig, ModelDims
-from informer.networks.models.config import CalendarEmbed, Decoding, EmbedPadding, Shortening
+from informer.networks.models.config import CalendarEmbed
 
 DIMS = {"enc_in": 2, "c_out": 1, "mark_sizes": (1, 1, 1), "seq_len": 40, "label_len": 9, "pred_len": 14}
 
@@ -39,17 +39,17 @@ VARIANTS = ["by_steps", "eliminate", "global_tokens", "no_calendar", "quantiles"
 def checkpoint(
     attn: dict[str, Any],
     quantiles: Sequence[float] = (),
-    embed: CalendarEmbed = CalendarEmbed.timeF,
-    kind: LossKind = LossKind.quantile,
+    embed: CalendarEmbed = "timeF",
+    kind: LossKind = "quantile",
     **sizes: Any,
 ) -> Checkpoint:
     """One layer of encoder and decoder with the mechanism `attn`, fresh weights."""
     torch.manual_seed(0)
     config = InformerConfig(d_model=8, n_heads=2, d_ff=12, **({"encoder_stacks": [1]} | sizes), embed=embed)
-    dims = DIMS | ({"mark_sizes": ()} if embed is CalendarEmbed.none else {})
+    dims = DIMS | ({"mark_sizes": ()} if embed == "none" else {})
     slots = {"attn": attn, "decoder_attn": resolve_decoder(attn, {})[0], "cross_attn": attention_node("full")}
     lengths = {key: DIMS[key] for key in ("seq_len", "label_len", "pred_len")}
-    loss = LossConfig(kind=kind if quantiles else LossKind.mse, quantiles=[*quantiles])
+    loss = LossConfig(kind=kind if quantiles else "mse", quantiles=[*quantiles])
     scaler = {"kind": "none", "center": [0.0, 0.0], "scale": [1.0, 1.0], "constant": []}
     network = build_model(config, ModelDims(**dims), **slots, quantiles=quantiles, loss=kind)
     return Checkpoint.model_construct(
@@ -79,12 +79,12 @@ def network(name: str) -> Checkpoint:
     full, etc = attention_node("full"), attention_node("etc") | {"radius": 3, "n_global": 0}
     own = {"global_tokens": 2, "encoder_stacks": [2]}
     variants = {
-        "by_steps": lambda: checkpoint(full, decoding=Decoding.step, embed_padding=EmbedPadding.causal),
+        "by_steps": lambda: checkpoint(full, decoding="step", embed_padding="causal"),
         "quantiles": lambda: checkpoint(full, quantiles=(0.1, 0.5, 0.9, 0.99)),
-        "student_t": lambda: checkpoint(full, quantiles=(0.1, 0.5, 0.99), kind=LossKind.student_t),
-        "no_calendar": lambda: checkpoint(full, embed=CalendarEmbed.none),
+        "student_t": lambda: checkpoint(full, quantiles=(0.1, 0.5, 0.99), kind="student_t"),
+        "no_calendar": lambda: checkpoint(full, embed="none"),
         "global_tokens": lambda: checkpoint(etc, **own),
-        "eliminate": lambda: checkpoint(full, distil=Shortening.eliminate, encoder_stacks=[2]),
+        "eliminate": lambda: checkpoint(full, distil="eliminate", encoder_stacks=[2]),
     }
     rounds = {"n_hashes": 2} if name == "reformer" else {}
     return variants[name]() if name in variants else checkpoint(attention_node(name) | rounds)

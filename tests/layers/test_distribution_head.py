@@ -15,7 +15,7 @@ from scipy import stats
 
 from informer import Forecaster, InputError, checkpoint
 from informer.checkpoint import restore_model
-from informer.config.training import LossConfig, LossKind
+from informer.config.training import LossConfig
 from informer.inference.export import exported
 from informer.members.network import with_counts
 from informer.networks.layers.distribution_head import (
@@ -67,7 +67,7 @@ def test_loss_and_gradient_by_scipy(kind: str) -> None:
             return -frozen(kind, output).logpmf(counts.numpy()).mean()
         return -frozen(kind, output).logpdf(actual.numpy()).mean()
 
-    loss = build_loss(LossConfig(kind=LossKind(kind), quantiles=list(LEVELS)))
+    loss = build_loss(LossConfig(kind=kind, quantiles=list(LEVELS)))
     wanted = output.clone().requires_grad_()
     loss(wanted, actual).backward()
     assert loss(output, actual).item() == pytest.approx(by_scipy(output.numpy()), rel=1e-9)
@@ -80,7 +80,7 @@ def test_loss_and_gradient_by_scipy(kind: str) -> None:
             ends.append(by_scipy(moved))
         assert wanted.grad[place].item() == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-8)
     loss(output.float(), actual.float())  # the type in training
-    gaps = build_loss(LossConfig(kind=LossKind(kind), quantiles=list(LEVELS)), has_gaps=True)
+    gaps = build_loss(LossConfig(kind=kind, quantiles=list(LEVELS)), has_gaps=True)
     holes = actual.clone()
     holes[0, 1] = torch.nan
     seen = ~holes.isnan()
@@ -163,7 +163,7 @@ def test_a_run_with_a_distribution(kind: str, more: list[str], folder: Path) -> 
     assert set(report["quantiles"]) == {"q10", "q50", "q90"}
     assert {"80", "95", "q10_q90"} == set(report["intervals"])
     saved = checkpoint.load(Path("run"))
-    assert saved.loss is LossKind(kind)
+    assert saved.settings.loss.kind is kind
     if kind == "negative_binomial":
         with pytest.raises(InputError, match=r"format=onnx: quantiles of loss=negative_binomial are sums"):
             exported(saved, "onnx")

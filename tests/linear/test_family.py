@@ -12,7 +12,6 @@ from informer import Forecaster, checkpoint
 from informer.config.data import Calendar
 from informer.data.calendar import mark_sizes
 from informer.networks import ModelDims
-from informer.networks.models.config import CalendarEmbed
 from informer.read.frequency import Frequency
 
 HOURLY = Frequency.parse("h")
@@ -21,7 +20,7 @@ RUN = ["dataset=sample", "model=linear", *SMALL[1:], "seq_len=48", "label_len=12
 DIMS = ModelDims(
     enc_in=COLUMNS,
     c_out=COLUMNS,
-    mark_sizes=mark_sizes(HOURLY, Calendar(CalendarEmbed.timeF)),
+    mark_sizes=mark_sizes(HOURLY, Calendar("timeF")),
     seq_len=SEQ,
     label_len=0,
     pred_len=PRED,
@@ -87,7 +86,7 @@ def test_each_series_has_its_own_map_and_a_new_one_the_shared_map(folder: Path) 
         pd.DataFrame({"date": stamps, "y": values}).to_csv(f"{name}.csv", index=False)
     done("train", "dataset=csv", "dataset.path=*.csv", "target=y", *RUN[1:], "run_dir=run")
     assert mse("run", "linear") < mse("run", "ridge")
-    assert checkpoint.load(Path("run")).series == ["a", "b"]
+    assert checkpoint.load(Path("run")).data.names == ["a", "b"]
     forecaster = Forecaster.load("run", device="cpu")
     frame = pd.read_csv("a.csv", parse_dates=["date"])
     frame.loc[len(frame) - 1, "y"] = 5.0

@@ -13,7 +13,6 @@ from informer import Forecaster, checkpoint
 from informer.checkpoint import build_model
 from informer.members.network import ForecastModel
 from informer.networks import InformerConfig, ModelDims
-from informer.networks.models.config import Decoding, LinearSkip
 
 FULL = {"_target_": "informer.networks.attention.full.FullAttention"}
 PROB = {"_target_": "informer.networks.attention.prob.ProbAttention", "factor": 1}
@@ -25,7 +24,7 @@ TOKEN, AHEAD = DIMS.label_len, DIMS.pred_len
 
 def network(attn: dict = FULL, quantiles: tuple[float, ...] = (), **config: object) -> ForecastModel:
     torch.manual_seed(0)
-    small = {"d_model": 6, "n_heads": 3, "d_ff": 10, "decoder_layers": 2, "decoding": Decoding.step} | config
+    small = {"d_model": 6, "n_heads": 3, "d_ff": 10, "decoder_layers": 2, "decoding": "step"} | config
     slots = {"attn": attn, "decoder_attn": attn, "cross_attn": FULL}
     net = build_model(InformerConfig(**small), DIMS, **slots, quantiles=quantiles).double().eval()
     for parameter in net.network.head.parameters():  # zero with a linear skip
@@ -67,7 +66,7 @@ def fed_back(net: ForecastModel, inputs: list[Tensor], step: int = 1) -> Tensor:
         {"patch_len": 3},
         {"channel_independent": True},
         {"mix": True},
-        {"skip": LinearSkip.ridge},
+        {"skip": "ridge"},
     ],
     ids=str,
 )

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from informer.checkpoint import attention_node, build_model
 from informer.members.network import ForecastModel
 from informer.networks import InformerConfig, ModelDims
-from informer.networks.models.config import Shortening
 
 DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1, 1), seq_len=24, label_len=7, pred_len=5)
 REDRAWN = attention_node("performer") | {"redraw_every": 1}
@@ -69,7 +68,7 @@ def kept_bytes(net: Callable[..., Tensor], *batch: Tensor) -> int:
 def per_layer(**config: object) -> float:
     """Growth of what is kept with every further encoder layer, without distilling, in arrays of a layer's input."""
     short, long = (
-        kept_bytes(network(ATTENTIONS["full"], encoder_stacks=[n], distil=Shortening.none, **config), *inputs(batch=64))
+        kept_bytes(network(ATTENTIONS["full"], encoder_stacks=[n], distil="none", **config), *inputs(batch=64))
         for n in (2, 6)
     )
     return (long - short) / 4 / (64 * DIMS.seq_len * 6 * 8)

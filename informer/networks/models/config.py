@@ -5,8 +5,7 @@ A family's other sizes stand next to its network. Nothing here imports torch, so
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 
 def size(default: Any, help: str = "", **bounds: float) -> Any:
@@ -21,64 +20,33 @@ def size(default: Any, help: str = "", **bounds: float) -> Any:
     return field(**made, metadata={"description": help, **bounds})
 
 
-class Activation(Enum):
-    """Nonlinearity of the feed-forward blocks."""
-
-    gelu = "gelu"
-    relu = "relu"
+Activation = Literal["gelu", "relu"]
+"""Nonlinearity of the feed-forward blocks."""
 
 
-class CalendarEmbed(Enum):
-    """How calendar marks enter the model."""
-
-    timeF = "timeF"
-    """Real numbers in [-0.5, 0.5], embedded by one linear map."""
-    fixed = "fixed"
-    """Integer fields, each embedded by a sinusoidal table."""
-    learned = "learned"
-    """Integer fields, each embedded by a learned table."""
-    none = "none"
-    """No marks: the model knows positions in the window but no dates, so it cannot memorise events by date."""
+CalendarEmbed = Literal["timeF", "fixed", "learned", "none"]
+"""How calendar marks enter the model. timeF: real numbers in [-0.5, 0.5], embedded by one linear map. fixed: integer
+fields, each embedded by a sinusoidal table. learned: by a learned table. none: no marks, so the model knows positions
+in the window but no dates, and cannot memorise events by date."""
 
 
-class EmbedPadding(Enum):
-    """Which rows the embedding of a row reads besides it."""
-
-    circular = "circular"
-    """The row before and the row after, where the first and the last row are neighbours, as in the authors' code."""
-    causal = "causal"
-    """The two rows before."""
+EmbedPadding = Literal["circular", "causal"]
+"""Which rows the embedding of a row reads besides it. circular: the row before and the row after, where the first and
+the last row are neighbours, as in the authors' code. causal: the two rows before."""
 
 
-class LinearSkip(Enum):
-    """A linear map from each target's lookback window to its forecast, added to the network's output.
-
-    ridge: fitted before training and fixed, so that the network learns the residuals.
-    """
-
-    none = "none"
-    ridge = "ridge"
+LinearSkip = Literal["none", "ridge"]
+"""A linear map from each target's lookback window to its forecast, added to the network's output. ridge: fitted before
+training and fixed, so that the network learns the residuals."""
 
 
-class Shortening(Enum):
-    """How the sequence is halved between encoder layers; defined in `informer.networks.layers.encoder`."""
-
-    conv = "conv"
-    max = "max"
-    avg = "avg"
-    strided = "strided"
-    none = "none"
-    funnel = "funnel"
-    eliminate = "eliminate"
+Shortening = Literal["conv", "max", "avg", "strided", "none", "funnel", "eliminate"]
+"""How the sequence is halved between encoder layers; defined in `informer.networks.layers.encoder`."""
 
 
-class Decoding(Enum):
-    """How the decoder forecasts the rows of the horizon."""
-
-    one_pass = "one_pass"
-    """All rows in one pass, from the start token and the calendar marks of the horizon."""
-    step = "step"
-    """One token after the other, each with the forecasts before it appended to the start token."""
+Decoding = Literal["one_pass", "step"]
+"""How the decoder forecasts the rows of the horizon. one_pass: all in one pass, from the start token and the calendar
+marks of the horizon. step: one token after the other, each with the forecasts before it appended to the start token."""
 
 
 @dataclass(kw_only=True)
@@ -86,9 +54,9 @@ class ModelConfig:
     """Keys of the node `model` that all families have; each family has a subclass with its own sizes."""
 
     family: str = size("informer", "Family of networks; chosen with model=NAME.")
-    embed: CalendarEmbed = size(CalendarEmbed.timeF, "How calendar marks are embedded; none: no calendar.")
+    embed: CalendarEmbed = size("timeF", "How calendar marks are embedded; none: no calendar.")
     offset: int = size(0, "Rows between lookback window and horizon, which are neither read nor forecast.")
-    skip: LinearSkip = size(LinearSkip.none, "ridge: the network learns the residuals of ridge regression.")
+    skip: LinearSkip = size("none", "ridge: the network learns the residuals of ridge regression.")
     instance_norm: bool = size(False, "Normalise each window by its own mean and deviation, and undo it afterwards.")
     patch_len: int = size(1, "Rows per token; must divide seq_len, label_len and pred_len.", ge=1)
     series_embedding: int = size(0, "Width of a learned vector per series, appended to every row; 0: none.", ge=0)
@@ -102,7 +70,7 @@ class ModelConfig:
     @property
     def is_fitted_first(self) -> bool:
         """Whether something is fitted before the first step that can forecast without the network."""
-        return self.CLOSED_FORM or self.skip is LinearSkip.ridge
+        return self.CLOSED_FORM or self.skip == "ridge"
 
     @property
     def step_rows(self) -> int:
@@ -116,8 +84,8 @@ class ModelConfig:
 
     def problems(self) -> Iterator[str]:
         """One sentence for each problem of several sizes together, and those that no range describes."""
-        if self.skip is not LinearSkip.none and not self.HAS_SKIP:
-            yield f"model.skip: expected none with model.family={self.family}, found {self.skip.value}"
+        if self.skip != "none" and not self.HAS_SKIP:
+            yield f"model.skip: expected none with model.family={self.family}, found {self.skip}"
         for name in ("instance_norm", "patch_len", "series_embedding", "channel_independent"):
             value, usual = getattr(self, name), getattr(ModelConfig, name)
             if self.CLOSED_FORM and value != usual:
@@ -149,18 +117,18 @@ class InformerConfig(ModelConfig):
     )
     decoder_layers: int = size(1, "Number of decoder layers.", ge=1)
     decoding: Decoding = size(
-        Decoding.one_pass,
+        "one_pass",
         "one_pass: the whole horizon at once. step: token by token, each fed the forecasts before it.",
     )
     dropout: float = size(0.05, "Share of values set to zero in training.", ge=0, lt=1)
-    activation: Activation = size(Activation.gelu, "Nonlinearity of the feed-forward blocks.")
-    distil: Shortening = size(Shortening.conv, "How the sequence is halved between encoder layers.")
+    activation: Activation = size("gelu", "Nonlinearity of the feed-forward blocks.")
+    distil: Shortening = size("conv", "How the sequence is halved between encoder layers.")
     distil_norm: bool = size(True, "BatchNorm in distil=conv, as in the authors' code; the paper's formula has none.")
     global_tokens: int = size(
         0, "Learned tokens of each encoder stack; needs attn=etc or bigbird_etc with attn.n_global=0.", ge=0
     )
     embed_padding: EmbedPadding = size(
-        EmbedPadding.circular, "Rows that the embedding of a row reads: with causal, none after it."
+        "circular", "Rows that the embedding of a row reads: with causal, none after it."
     )
     mix: bool = size(False, "Merge the heads of decoder self-attention in transposed order, as the authors' code.")
     gate: bool = size(False, "Gate the output of every attention layer, by a sigmoid of the rows that ask.")
@@ -171,7 +139,7 @@ class InformerConfig(ModelConfig):
     @property
     def step_rows(self) -> int:
         """See `ModelConfig`."""
-        return self.patch_len if self.decoding is Decoding.step else 0
+        return self.patch_len if self.decoding == "step" else 0
 
     @property
     def n_layers(self) -> int:

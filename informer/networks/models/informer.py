@@ -23,7 +23,7 @@ from informer.networks.layers.encoder import Encoder, EncoderLayer, EncoderStack
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.layers.quantile_head import QuantileHead
 from informer.networks.models.base import Attentions, DecMarks, DecValues, EncMarks, EncValues, ModelDims, Network
-from informer.networks.models.config import EmbedPadding, InformerConfig
+from informer.networks.models.config import InformerConfig
 from informer.networks.ops.products import Linear
 
 
@@ -49,17 +49,15 @@ class Informer(Network):
 
         def embedding(length: int) -> Embedding:
             return Embedding(
-                n_values=dims.enc_in, d_model=d_model, length=length, kind=config.embed.value,
-                mark_sizes=dims.mark_sizes, dropout=config.dropout, causal=config.embed_padding is EmbedPadding.causal,
+                n_values=dims.enc_in, d_model=d_model, length=length, kind=config.embed,
+                mark_sizes=dims.mark_sizes, dropout=config.dropout, causal=config.embed_padding == "causal",
             )  # fmt: skip
 
         def spec(len_q: int, len_k: int, index: int, *, causal: bool = False) -> AttentionSpec:
             return AttentionSpec(config.n_heads, d_model // config.n_heads, len_q, len_k, causal, config.dropout, index)
 
         def feed_forward() -> FeedForward:
-            return FeedForward(
-                d_model=d_model, d_ff=config.d_ff, activation=config.activation.value, dropout=config.dropout
-            )
+            return FeedForward(d_model=d_model, d_ff=config.d_ff, activation=config.activation, dropout=config.dropout)
 
         def encoder_layer(index: int, len_q: int, len_k: int) -> EncoderLayer:
             mechanism = attentions.encoder(spec(len_q, len_k, index))
@@ -82,7 +80,7 @@ class Informer(Network):
         lengths = stack_lengths(dims.seq_len, len(config.encoder_stacks), config.stack_fractions)
         self.encoder = Encoder(
             EncoderStack(
-                encoder_layer, n_layers=n_layers, length=length, d_model=d_model, shortening=config.distil.value,
+                encoder_layer, n_layers=n_layers, length=length, d_model=d_model, shortening=config.distil,
                 norm=config.distil_norm, recompute=recompute, n_tokens=config.global_tokens,
             )
             for n_layers, length in zip(config.encoder_stacks, lengths, strict=True)

@@ -25,7 +25,7 @@ from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.embedding import CalendarEmbedding
 from informer.networks.layers.quantile_head import QuantileHead
 from informer.networks.models.base import Attentions, DecMarks, DecValues, EncMarks, EncValues, ModelDims, Network
-from informer.networks.models.config import CalendarEmbed, ModelConfig, size
+from informer.networks.models.config import ModelConfig, size
 from informer.networks.ops.dropout import Dropout
 from informer.networks.ops.gaps import unmasked
 from informer.networks.ops.products import Linear
@@ -91,7 +91,7 @@ class Lstma(Network):
         for name, positions in (("targets", dims.target_positions), ("known", dims.known)):
             self.register_buffer(name, torch.tensor(list(positions), dtype=torch.long), persistent=False)
         self.register_buffer("actual_share", torch.tensor(config.teacher_forcing), persistent=False)
-        has_marks, marks = config.embed is not CalendarEmbed.none, (width, config.embed.value, dims.mark_sizes)
+        has_marks, marks = config.embed != "none", (width, config.embed, dims.mark_sizes)
         self.enc_value = Linear(dims.enc_in, width)
         self.enc_calendar = CalendarEmbedding(*marks) if has_marks else None
         self.dec_value = Linear(dims.c_out + len(dims.known), width)

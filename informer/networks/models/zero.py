@@ -192,7 +192,7 @@ class ZeroConfig(ModelConfig):
     """Weights and sizes of the network for any series."""
 
     family: str = "zero"
-    embed: CalendarEmbed = CalendarEmbed.none
+    embed: CalendarEmbed = "none"
     weights: str | None = size("zero-2", "Pretrained weights that training starts from; null: random ones.")
     seasons: list[int] = size(list, "Rows of the two seasons, 1 for none; []: found in the training rows.")
     d_model: int = size(128, "Width of every layer.", ge=1)
