@@ -27,10 +27,9 @@ from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from rich.console import Console
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.middleware.base import RequestResponseEndpoint
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import informer
 from informer.base.console import say
@@ -122,7 +121,7 @@ class App:
         for path in ("/", "/docs"):
             app.get(path, include_in_schema=False)(lambda: HTMLResponse(page, headers=headers))
         _answer_errors(app)
-        app.add_middleware(Entrance, names=[self.settings.host, *self.settings.hosts])
+        _add_entrance(app, [self.settings.host, *self.settings.hosts])
         return app
 
     async def _answer(self, request: Request, query: schemas.Query) -> tuple[bytes, str]:
@@ -181,45 +180,40 @@ def _policy(page: str) -> str:
     )
 
 
-@final
-class Entrance:
-    """Gives every request an id, the one of its header X-Request-ID if it has one, and logs and counts its answer.
-    Refuses requests with another Host header, by which a web page could make a browser ask this service (DNS
-    rebinding).
+def _add_entrance(app: FastAPI, names: Sequence[str]) -> None:
+    """Give every request an id, the one of its header X-Request-ID if it has one, and log and count its answer. Refuse
+    requests with another Host header, by which a web page could make a browser ask this service (DNS rebinding).
 
     Args:
-        app: the application.
         names: names and addresses of the service besides those of this machine.
     """
+    own_names = sorted({"localhost", "127.0.0.1", "[::1]", *map(_name, names)})
 
-    def __init__(self, app: ASGIApp, names: Sequence[str]) -> None:
-        self._app, self._names = app, sorted({"localhost", "127.0.0.1", "[::1]", *map(_name, names)})
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers, began, status = Headers(scope=scope), time.monotonic(), 500
-        given, host, app = headers.get("x-request-id", ""), headers.get("host", ""), self._app
-        own = given if re.fullmatch(r"[\w.-]{1,64}", given) else uuid4().hex
-        request_id.set(own)
-        if _name(host) not in self._names:
-            line = f"Host: expected {', '.join(self._names)}, found {host!r:.100}; other names: set hosts=[NAME]"
-            app = failed(421, line)
-
-        async def sent(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                MutableHeaders(scope=message)["X-Request-ID"] = own
-            await send(message)
-
+    @app.middleware("http")
+    async def entrance(request: Request, call_next: RequestResponseEndpoint) -> Response:
+        began, status = time.monotonic(), 500
+        given, host = request.headers.get("x-request-id", ""), request.headers.get("host", "")
+        request_id.set(given if re.fullmatch(r"[\w.-]{1,64}", given) else uuid4().hex)
         try:
-            await app(scope, receive, sent)
+            if _name(host) in own_names:
+                response = await call_next(request)
+            else:
+                line = f"Host: expected {', '.join(own_names)}, found {host!r:.100}; other names: set hosts=[NAME]"
+                response = failed(421, line)
+            status, response.headers["X-Request-ID"] = response.status_code, request_id.get()
+            return response
         finally:
             seconds = time.monotonic() - began
-            path = getattr(scope.get("route"), "path", "other")  # no label of a client's choice
+            path = getattr(request.scope.get("route"), "path", "other")  # no label of a client's choice
             REQUESTS.labels(path, status).inc()
             SECONDS.labels(path).observe(seconds)
-            facts = {"method": scope["method"], "path": scope["path"], "status": status, "seconds": round(seconds, 4)}
-            access.info("request", extra={"facts": facts | {"client": (scope.get("client") or ("",))[0]}})
+            facts = {
+                "method": request.method,
+                "path": request.scope["path"],
+                "status": status,
+                "seconds": round(seconds, 4),
+            }
+            access.info("request", extra={"facts": facts | {"client": request.client.host if request.client else ""}})
 
 
 @final
