@@ -77,21 +77,6 @@ def say(console: Console, line: str) -> None:
     console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
-def text_table(
-    head: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None, bold: str = ""
-) -> "Table":
-    """A table with text in the first column and numbers in the others; the row that begins with `bold` is in bold."""
-    from rich.box import SIMPLE
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=SIMPLE, padding=0)
-    for place, name in enumerate(head):
-        table.add_column(name, justify="right" if place else "left")
-    for name, *cells in rows:
-        table.add_row(printable(name), *cells, style="bold" if name == bold else None)
-    return table
-
-
 def folding_table(
     head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = (), title: str | None = None
 ) -> "Table":

@@ -23,7 +23,6 @@ from informer.base.errors import InputError
 from informer.base.progress import shown
 from informer.checkpoint.paths import locate, resolve_latest, unfinished_note
 from informer.config import commands
-from informer.config.data import OWN_PLACES
 from informer.config.overrides import unquoted
 from informer.config.training import TrainConfig
 from informer.read import files
@@ -75,7 +74,7 @@ def inspect(settings: commands.InspectConfig) -> Answer:
     return Answer({"found": [finding.to_dict() for finding in found]}, status)
 
 
-MOVABLE = ("device", "data_dir", *(f"dataset.{name}" for name in OWN_PLACES), "init_from")
+MOVABLE = ("device", "data_dir", "dataset.path", "init_from")
 """Keys that may be set with `resume`, along with `LENGTH`; all others come from the run."""
 
 

@@ -211,9 +211,7 @@ class EvalDataset(InputFormat):
     """Location and format of the training data, if they have changed; without a path the file of the training run is
     read, and refused if it has changed."""
 
-    path: str | None = setting(
-        None, "The training data, if they have moved.", reading=False, place="own", is_address=True
-    )
+    path: str | None = setting(None, "The training data, if they have moved.", is_address=True)
 
 
 @settings

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BeforeValidator
 
 from informer.base.errors import Repair, listed
-from informer.config.fields import Checked, facts_of, fields_of, setting, settings
+from informer.config.fields import Checked, fields_of, setting, settings
 from informer.config.overrides import changed_settings, elements_of, to_display
 from informer.networks.models.config import CalendarEmbed
 
@@ -255,9 +255,6 @@ def plain_settings(dataset: Mapping[str, Any]) -> dict[str, Any]:
     return {**dataset, **({"series_col": to_display(key)} if isinstance(key, list | tuple) else {})}
 
 
-LIMIT: dict[str, Any] = {"of_cells": True, "is_limit": True}
-
-
 def is_plain_name(name: str) -> bool:
     """Whether `name` is a file name without folders, on any operating system."""
     return name not in ("", ".", "..") and not set(name) & set("/\\:\0")
@@ -275,7 +272,6 @@ class InputFormat(Checked):
     series_col: str | None = setting(
         None,
         "Column with the name of each row's series, or columns, [store,item]; null: one series.",
-        of_cells=True,
         is_name=True,
     )
     short: Short | None = setting(None, "What to do with series that are too short for a window.")
@@ -290,19 +286,16 @@ class InputFormat(Checked):
     frequency: str | None = setting(
         None, "Step between rows: h, 15min, B, C-MonTueSat, 30min-MonTue0830-1730, step; null: inferred."
     )
-    sheet: str | None = setting(None, "Sheet of a workbook, by name or number from 1.", of_cells=True, is_name=True)
-    separator: str | None = setting(None, "Sign between cells; null: detected.", of_cells=True)
-    decimal: str | None = setting(None, "Decimal sign; null: detected.", of_cells=True)
-    thousands: str | None = setting(None, "Sign between thousands, '' for none.", of_cells=True)
-    encoding: str | None = setting(None, "Encoding of text; null: detected.", of_cells=True, check=encoding_problems)
-    skip_rows: int | None = setting(None, "Lines above the names of the columns.", of_cells=True, ge=0)
-    header: int | None = setting(
-        None, "Lines with names of columns; 0: column_1, column_2, ...", of_cells=True, ge=0, le=9
-    )
+    sheet: str | None = setting(None, "Sheet of a workbook, by name or number from 1.", is_name=True)
+    separator: str | None = setting(None, "Sign between cells; null: detected.")
+    decimal: str | None = setting(None, "Decimal sign; null: detected.")
+    thousands: str | None = setting(None, "Sign between thousands, '' for none.")
+    encoding: str | None = setting(None, "Encoding of text; null: detected.", check=encoding_problems)
+    skip_rows: int | None = setting(None, "Lines above the names of the columns.", ge=0)
+    header: int | None = setting(None, "Lines with names of columns; 0: column_1, column_2, ...", ge=0, le=9)
     missing_values: list[str] = setting(
         list,
         "Words and numbers, such as [closed,-999], that mean a missing value.",
-        of_cells=True,
         check=missing_problems,
     )
     sort: bool | None = setting(None, "Sort rows by time.")
@@ -319,19 +312,18 @@ class InputFormat(Checked):
         None, "With fill=mask, least share of rows with a target in a window.", gt=0, le=1
     )
     confirm: list[str] = setting(list, "Repairs that may drop more than 0.5 % of the rows: [duplicates].")
-    max_file_mb: float = setting(4096.0, "Limit of a file's size in MB.", **LIMIT, gt=0)
-    max_line_mb: float = setting(64.0, "Limit of the size of a line in MB.", **LIMIT, gt=0)
-    max_cell: int = setting(LONGEST_CELL, "Limit of the characters of a cell.", **LIMIT, ge=1, le=LONGEST_CELL)
-    max_columns: int = setting(10_000, "Limit of the columns of a file.", **LIMIT, ge=1)
-    max_cells: int = setting(500_000_000, "Limit of rows times columns.", **LIMIT, ge=1)
-    max_ratio: float = setting(200.0, "Limit of the unpacked size, as a multiple of the file's.", **LIMIT, ge=1)
+    max_file_mb: float = setting(4096.0, "Limit of a file's size in MB.", gt=0)
+    max_line_mb: float = setting(64.0, "Limit of the size of a line in MB.", gt=0)
+    max_cell: int = setting(LONGEST_CELL, "Limit of the characters of a cell.", ge=1, le=LONGEST_CELL)
+    max_columns: int = setting(10_000, "Limit of the columns of a file.", ge=1)
+    max_cells: int = setting(500_000_000, "Limit of rows times columns.", ge=1)
+    max_ratio: float = setting(200.0, "Limit of the unpacked size, as a multiple of the file's.", ge=1)
 
     def applied_to(self, dataset: "DatasetConfig") -> "DatasetConfig":
         """`dataset` with the values set here and the limits."""
         usual = type(self)()
         changed = {name: getattr(self, name) for name in fields_of(type(self))}
-        limits = settings_that(is_limit=True)
-        changed = {name: x for name, x in changed.items() if name in limits or x != getattr(usual, name)}
+        changed = {name: x for name, x in changed.items() if name in LIMIT_KEYS or x != getattr(usual, name)}
         return replace(dataset, **changed)
 
     def problems(self) -> Iterator[str]:
@@ -365,11 +357,10 @@ class DatasetConfig(InputFormat):
     path: str | None = setting(
         None,
         "CSV (also gzip), parquet or workbook; or a folder or pattern of files, with one series each.",
-        place="own",
         is_address=True,
     )
-    file: str | None = setting(None, "Name of a file in data_dir.", place="published")
-    packaged: bool = setting(False, "Read file from this package.", place="published")
+    file: str | None = setting(None, "Name of a file in data_dir.")
+    packaged: bool = setting(False, "Read file from this package.")
     short: Short = setting("error", "What to do with series that are too short for a window.")
     since: str | None = setting(
         None, "Date of the first row that is read.", check=partial(date_problems, name="dataset.since")
@@ -387,12 +378,12 @@ class DatasetConfig(InputFormat):
     exclude: list[str] = setting(list, "Columns to ignore.")
     exclude_files: list[str] = setting(list, "Names of files in path to ignore.")
     target: str | None = setting(None, "Column to forecast by default; null: the last value column.", is_name=True)
-    categorical: list[str] = setting(list, "Columns with categories, as text or numbers.", of_cells=True)
+    categorical: list[str] = setting(list, "Columns with categories, as text or numbers.")
     static_covariates: list[str] = setting(list, "Columns that are constant within each series.")
     split: SplitConfig = setting(SplitConfig)
-    url: str | None = setting(None, "Address of a missing file; needs sha256.", place="published")
-    sha256: str | None = setting(None, "Checksum of the published file.", place="published")
-    hint: str | None = setting(None, "Where to get a file without url.", place="published")
+    url: str | None = setting(None, "Address of a missing file; needs sha256.")
+    sha256: str | None = setting(None, "Checksum of the published file.")
+    hint: str | None = setting(None, "Where to get a file without url.")
     sort: bool = setting(False, "Sort rows by time.")
     ended: Ended = setting("skip", "Whether series that ended before most others are forecast.")
     min_observed: float = setting(0.5, "With fill=mask, least share of rows with a target in a window.", gt=0, le=1)
@@ -418,22 +409,12 @@ class DatasetConfig(InputFormat):
             yield f"dataset.file: expected the name of a file in data_dir, found {self.file!r}"
 
 
-def settings_that(**what: Any) -> tuple[str, ...]:
-    """Names of the dataset's settings that are declared as `what`.
-
-    Args:
-        of_cells: True where the cells of a file already depend on it, before rows are made of them.
-        place: "own" where it names files and folders of the user, who may name them anew when a run is read again,
-            "published" where the file of a named dataset comes from; a saved configuration has no say in them.
-        is_limit: True where it bounds what is read; a trained model does not change such a bound.
-    """
-    facts = {name: facts_of(field) for name, field in fields_of(DatasetConfig).items()}
-    return tuple(name for name, said in facts.items() if all(said.get(key) == value for key, value in what.items()))
-
-
-PUBLISHED, OWN_PLACES = settings_that(place="published"), settings_that(place="own")
-LOCATION_KEYS = (*PUBLISHED, *OWN_PLACES)
-"""Settings that locate the data; the others say how to read and use them."""
+LIMIT_KEYS = ("max_file_mb", "max_line_mb", "max_cell", "max_columns", "max_cells", "max_ratio")
+"""Settings that bound what is read; a trained model does not change such a bound."""
+PUBLISHED = ("file", "packaged", "url", "sha256", "hint")
+"""Settings of where the file of a named dataset comes from."""
+LOCATION_KEYS = (*PUBLISHED, "path")
+"""Settings that locate the data, in which a saved configuration has no say; the others say how to read and use them."""
 
 
 def repaired(dataset: DatasetConfig, repairs: Iterable[Repair]) -> DatasetConfig:

@@ -44,7 +44,7 @@ def setting(
     is_address: bool = False,
     environment: str = "",
     alias: str | None = None,
-    **more: Any,
+    **bounds: Any,
 ) -> Any:
     """A field of a class of settings.
 
@@ -58,11 +58,9 @@ def setting(
         is_address: it may be a remote address too, such as s3://bucket/file.csv.
         environment: variable that sets it if no word does.
         alias: its key, if that is a keyword of Python.
-        more: `ge`, `gt`, `le` and `lt` bound a number; what else lists of settings follow from, see
-            `informer.config.data.settings_that`.
+        bounds: `ge`, `gt`, `le` and `lt` bound a number.
     """
-    bounds = {name: more.pop(name) for name in ("ge", "gt", "le", "lt") if name in more}
-    facts = {"required": required, "check": check, "is_name": is_name, "environment": environment, **more}
+    facts: dict[str, Any] = {"required": required, "check": check, "is_name": is_name, "environment": environment}
     facts |= {"is_path": is_path or is_address, "is_address": is_address}
     made = {"default_factory" if callable(default) else "default": default}
     return Field(**made, description=help, alias=alias, json_schema_extra=facts, **bounds)

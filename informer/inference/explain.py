@@ -22,7 +22,7 @@ from jaxtyping import Float64, Int
 from rich.console import Console
 from torch import Tensor
 
-from informer.base.console import logging_to, say, text_table
+from informer.base.console import folding_table, logging_to, say
 from informer.base.errors import InputError, counted, listed, printable
 from informer.base.files import expanded, write_atomic
 from informer.base.runtime import pick_device
@@ -281,7 +281,9 @@ def explain(settings: ExplainConfig, console: Console) -> Explained:
             if row.any() or source not in SOURCES
         ]
         head = ["source", *(HEADS.get(column, column) for column in mean.columns)]
-        console.print(text_table(head, rows, title=printable(f"{name}, over the horizon"), bold="forecast"))
+        console.print(
+            folding_table(head, rows, numbers=range(1, len(head)), title=printable(f"{name}, over the horizon"))
+        )
     if other == IF and not table[DIFFERENCE].any():
         say(console, f"{listed(known)}: unchanged, or without an effect in this model")
     say(console, f"explanation: {output / EXPLANATION}")
@@ -317,7 +319,7 @@ def importance(settings: ExplainConfig, console: Console) -> dict[str, Any]:
     mse = table["mse"].iloc[0]
     say(console, f"scaled MSE {mse:.4g} on {counted(len(windows), 'test window')}; with a column of other windows:")
     rows = ((name, f"{times:.3g}", f"{off:.2g}") for name, times, off in table[["column", "times", "deviation"]].values)
-    console.print(text_table(("column", "error, times", "±"), rows))
+    console.print(folding_table(("column", "error, times", "±"), rows, numbers=(1, 2)))
     say(console, f"importance: {output / IMPORTANCE}")
     return {"importance": output / IMPORTANCE, "columns": table.set_index("column").to_dict("index")}
 

@@ -11,7 +11,6 @@ from informer.base.errors import InputError
 from informer.base.start import Interrupted
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import LAST
-from informer.config.data import OWN_PLACES
 from informer.config.fields import check
 from informer.config.overrides import shell_command
 from informer.config.training import TrainConfig
@@ -54,9 +53,9 @@ def settings_to_resume(
             f"resume={folder.path}: the run has saved nothing yet and begins with the weights of another; "
             "name them again: init_from=RUN"
         )
-    locations = {key: getattr(requested.dataset, key) for key in OWN_PLACES if f"dataset.{key}" in set_keys}
+    path = (requested if "dataset.path" in set_keys else settings).dataset.path
     dataset, data_dir = find_again(
-        replace(settings.dataset, **locations),
+        replace(settings.dataset, path=path),
         folder.recorded(last),
         named=requested.data_dir if "data_dir" in set_keys else None,
         default=requested.data_dir,

@@ -14,7 +14,7 @@ from entry_points import ROOT, Trained, call
 from stores import read_series
 
 from informer import InputError
-from informer.config.data import DatasetConfig, InputFormat, settings_that
+from informer.config.data import LIMIT_KEYS, DatasetConfig, InputFormat
 from informer.read.limits import LIMITS, open_table
 from informer.read.table import read_table
 
@@ -154,4 +154,4 @@ def test_a_model_does_not_raise_the_limits() -> None:
     of_model = DatasetConfig(max_file_mb=1e9, max_line_mb=1e9, max_cell=1)
     for given, expected in ((InputFormat(), LIMITS), (InputFormat(max_line_mb=3.0), DatasetConfig(max_line_mb=3.0))):
         used = given.applied_to(of_model)
-        assert all(getattr(used, name) == getattr(expected, name) for name in settings_that(is_limit=True))
+        assert all(getattr(used, name) == getattr(expected, name) for name in LIMIT_KEYS)
