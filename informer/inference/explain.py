@@ -336,7 +336,7 @@ def importances(model: ForecastModel, windows: Windows, names: list[str]) -> pd.
     repeats = max(2, min(MOST_REPEATS, MOST_PASSES // len(names)))
     generator = torch.Generator().manual_seed(0)
     orders = [torch.randperm(len(windows), generator=generator) for _ in range(repeats)]
-    base = _error(model, windows, None, None)
+    base = _error(model, windows, 0, torch.arange(len(windows)))
     rows = []
     for column, name in enumerate(names):
         errors = torch.tensor([_error(model, windows, column, order) for order in orders], dtype=torch.double)
@@ -346,13 +346,11 @@ def importances(model: ForecastModel, windows: Windows, names: list[str]) -> pd.
     return table.sort_values("times", ascending=False, kind="stable", ignore_index=True)
 
 
-def _error(model: ForecastModel, windows: Windows, column: int | None, order: Int[Tensor, " w"] | None) -> float:
+def _error(model: ForecastModel, windows: Windows, column: int, order: Int[Tensor, " w"]) -> float:
     """Mean squared error, scaled, with this column of the windows in another order."""
     total = count = 0.0
     for indices in torch.arange(len(windows)).split(BATCH):
-        batch = windows.batch(indices)
-        if column is not None and order is not None:
-            batch = exchanged(batch, windows.batch(order[indices]), column)
+        batch = exchanged(windows.batch(indices), windows.batch(order[indices]), column)
         units = batch.units
         error = (units.standard(model_forecast(model, batch)) - units.standard(batch.target)).double().square()
         known = ~error.isnan()
