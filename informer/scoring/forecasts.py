@@ -5,7 +5,7 @@ As a file they are one tidy table: series, column, origin, step, time, forecast,
 quantiles (q10), actual. In memory they are matrices of paths and steps, a sixth of the size of that table.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import Any
@@ -19,6 +19,9 @@ from informer.base.quantiles import BAND, MEDIAN, bands_by_level, central_pairs,
 
 KEYS = ("series", "column", "origin")
 """What a path is of."""
+
+GROUPS, UNITS = ("bands", "levels", "sources"), ("center", "scale", "change")
+"""Fields of `Forecasts`: matrices by name, and numbers of paths."""
 
 Matrix = Float64[np.ndarray, "p h"]
 
@@ -139,33 +142,25 @@ class Forecasts:
             bands={name: found[name] for name in bands},
         )
 
+    def mapped(self, of: Callable[[np.ndarray], np.ndarray]) -> "Forecasts":
+        """The same with a function of all matrices but the times."""
+        groups: dict[str, Any] = {
+            group: {name: of(each) for name, each in getattr(self, group).items()} for group in GROUPS
+        }
+        return replace(self, mean=of(self.mean), actual=of(self.actual), **groups)
+
     def scaled(self) -> "Forecasts":
-        """The same in scaled units."""
+        """The same in scaled units, without sources."""
         center, scale = self.center[:, None], self.scale[:, None]
-        return replace(
-            self,
-            mean=(self.mean - center) / scale,
-            actual=(self.actual - center) / scale,
-            bands={name: (each - center) / scale for name, each in self.bands.items()},
-            levels={level: (each - center) / scale for level, each in self.levels.items()},
-            change=self.change / self.scale,
-            center=np.zeros(1),
-            scale=np.ones(1),
-        )
+        own = replace(self, sources={}).mapped(lambda each: (each - center) / scale)
+        return replace(own, change=self.change / self.scale, center=np.zeros(1), scale=np.ones(1))
 
     def part(self, paths: slice | Int64[np.ndarray, " k"], steps: int | None = None) -> "Forecasts":
         """Some of the paths, and of their steps the first ones; None: all steps."""
-        cut = {name: getattr(self, name)[paths, :steps] for name in ("times", "mean", "actual")}
-        units = {name: getattr(self, name) for name in ("center", "scale", "change")}
-        return replace(
-            self,
-            keys=self.keys.iloc[paths].reset_index(drop=True),
-            **cut,
-            bands={name: values[paths, :steps] for name, values in self.bands.items()},
-            levels={level: values[paths, :steps] for level, values in self.levels.items()},
-            sources={name: values[paths, :steps] for name, values in self.sources.items()},
-            **{name: each[paths] if len(each) == len(self) else each for name, each in units.items()},
-        )
+        cut, keys = self.mapped(lambda each: each[paths, :steps]), self.keys.iloc[paths].reset_index(drop=True)
+        units = {name: getattr(self, name) for name in UNITS}
+        units = {name: each[paths] if len(each) == len(self) else each for name, each in units.items()}
+        return replace(cut, keys=keys, times=self.times[paths, :steps], **units)
 
     def with_intervals(self, levels: Sequence[int]) -> "Forecasts":
         """The same with only the intervals of these levels."""
@@ -185,11 +180,9 @@ class Forecasts:
     def until(self, ends: Int64[np.ndarray, " p"]) -> "Forecasts":
         """The same, of each path only so many steps."""
         is_after = np.arange(self.mean.shape[1]) >= ends[:, None]
-        times, mean, actual = (
-            np.where(is_after, _nothing(each.dtype), each) for each in (self.times, self.mean, self.actual)
-        )
-        bands = {name: np.where(is_after, np.nan, each) for name, each in self.bands.items()}
-        return replace(self, times=times, mean=mean, actual=actual, bands=bands)
+        times = np.where(is_after, _nothing(self.times.dtype), self.times)
+        cut = self.mapped(lambda each: np.where(is_after[:, : each.shape[1]], np.nan, each))
+        return replace(cut, times=times)
 
 
 def _nothing(of: np.dtype[Any]) -> Any:
@@ -209,10 +202,10 @@ def joined(parts: Iterable[Forecasts]) -> Forecasts:
         return np.concatenate([np.concatenate(each, axis=1) for each in zip(values, lacking, strict=True)])
 
     found: dict[str, Any] = {name: stacked([getattr(p, name) for p in all_of]) for name in ("times", "mean", "actual")}
-    for group in ("bands", "levels", "sources"):
+    for group in GROUPS:
         by_part = [getattr(part, group) for part in all_of]
         found[group] = {name: stacked([each[name] for each in by_part]) for name in by_part[0]}
-    for name in ("center", "scale", "change"):
+    for name in UNITS:
         found[name] = np.concatenate([np.broadcast_to(getattr(part, name), len(part)) for part in all_of])
     return replace(first, keys=pd.concat([part.keys for part in all_of], ignore_index=True), **found)
 
