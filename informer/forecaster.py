@@ -59,19 +59,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def table_settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
-    """The configuration for training on a table; `path` is its file, if it is saved as one."""
+def training_settings(config: Mapping[str, Any], source: Path | Table, path: Path | None) -> TrainConfig:
+    """The configuration for training on a table or file, with the column that names the series, found as `predict`
+    does; `path` is the file, also of a table that is saved."""
     if isinstance(config.get("dataset"), Mapping):  # overrides of single keys; the dataset stays `csv`
         other_settings = {key: value for key, value in config.items() if key != "dataset"}
         config = {f"dataset.{key}": value for key, value in config["dataset"].items()} | other_settings
     path_setting = {} if path is None else {"dataset.path": with_addresses(str(path))}
     from informer.config.hydra_compose import compose
 
-    return compose({"dataset": "csv", **path_setting, **config})
-
-
-def _with_series(settings: TrainConfig, source: Path | Table) -> TrainConfig:
-    """The settings with the column that names the series of a table or file, found as `predict` does."""
+    settings = compose({"dataset": "csv", **path_setting, **config})
     dataset = settings.dataset
     if dataset.series_col is not None or (isinstance(source, Path) and not source.is_file()):
         return settings
@@ -224,7 +221,7 @@ class Forecaster:
         with ExitStack() as folders:
             run_dir = Path(requested_dir or Path(folders.enter_context(TemporaryDirectory())) / "run")
             kept_at = saved_path(table.frame, run_dir) if requested_dir and table is not None else None
-            settings, folder = _with_series(table_settings(config, path or kept_at), source), RunFolder(run_dir)
+            settings, folder = training_settings(config, source, path or kept_at), RunFolder(run_dir)
             read: Read = partial(read_dataset, settings)
             if table is not None:
                 folders.enter_context(folder.claimed())
