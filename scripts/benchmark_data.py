@@ -117,14 +117,13 @@ def _measure_reading(path: str, overrides: list[str]) -> None:
     import sklearn.preprocessing  # noqa: F401 (not part of the reading)
 
     from informer.config.data import DatasetConfig
-    from informer.config.model import WindowSizes
     from informer.data.columns import Roles
     from informer.data.dataset import read_source
 
     named = dict(override.removeprefix("dataset.").split("=") for override in overrides)
     config = DatasetConfig(path=path, series_col=named.get("series_col"))
     before, start_bytes = time.process_time(), resident("VmRSS")
-    read_source(config, sizes=WindowSizes(seq_len=96, label_len=48, pred_len=24), roles=Roles(), data_dir=Path(path))
+    read_source(config, roles=Roles(), data_dir=Path(path))
     print(json.dumps({"seconds": time.process_time() - before, "bytes": resident("VmHWM") - start_bytes}))
 
 

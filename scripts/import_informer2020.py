@@ -122,7 +122,7 @@ def load(options: argparse.Namespace, dataset: DatasetConfig) -> Data:
     """The training data, for the scaler of the checkpoint."""
     sizes = WindowSizes(seq_len=options.seq_len, label_len=options.label_len, pred_len=options.pred_len)
     roles = Roles(features=options.features, target=options.target)
-    source = read_source(dataset, sizes=sizes, roles=roles, data_dir=Path())
+    source = read_source(dataset, roles=roles, data_dir=Path())
     calendar = Calendar(options.embed)
     return lay_out(source, dataset, sizes=sizes, scaler=ScalerConfig(), calendar=calendar, device="cpu")
 

@@ -32,7 +32,7 @@ def load_data(
 ) -> Data:
     """Read, split, scale and cut a dataset, or a frame in its place."""
     table = None if frame is None else table_of_frame(frame, "t")
-    source = read_source(dataset, sizes=sizes, roles=roles or Roles(), data_dir=folder or Path(), table=table)
+    source = read_source(dataset, roles=roles or Roles(), data_dir=folder or Path(), table=table)
     return lay_out(source, dataset, sizes=sizes, **(STANDARD | how))
 
 
@@ -67,12 +67,12 @@ def series_from_table(
     table: Table, config: DatasetConfig, name: str, trained_format: str | None = None, **how: Any
 ) -> Series:
     """The single series of a prepared table."""
-    return Reading.of(table, config, name, trained_format=trained_format).series(**how)
+    return Reading(table, config, name, trained_format=trained_format).series(**how)
 
 
 def checked(frame: pd.DataFrame, config: DatasetConfig, name: str, **how: Any) -> tuple[Series | None, Report]:
     """The series of a frame, None if it cannot be read, and all that is said about it."""
-    return Reading.of(table_of_frame(frame, name), config, name).check(**how)
+    return Reading(table_of_frame(frame, name), config, name).check(**how)
 
 
 def read_written(table: pd.DataFrame | str, folder: Path, **settings: object) -> Series:
@@ -84,12 +84,12 @@ def read_written(table: pd.DataFrame | str, folder: Path, **settings: object) ->
 def panel_written(table: pd.DataFrame | str, folder: Path, **settings: object) -> list[Series]:
     """The same for a file of several series."""
     (folder / "f.csv").write_text(table if isinstance(table, str) else table.to_csv(index=False), encoding="utf-8")
-    return read_panel([folder / "f.csv"], DatasetConfig(**settings), None)
+    return read_panel([folder / "f.csv"], DatasetConfig(**settings))
 
 
-def read_series(path: Path, config: DatasetConfig, *, sizes: WindowSizes | None = None) -> Series:
+def read_series(path: Path, config: DatasetConfig) -> Series:
     """The single series of a file."""
-    return series_from_table(table_of_file(path, config), config, name_of(path), sizes=sizes)
+    return series_from_table(table_of_file(path, config), config, name_of(path))
 
 
 def future_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str) -> Future:

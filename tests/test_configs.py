@@ -39,7 +39,7 @@ def step(settings: TrainConfig) -> None:
     read = repr(
         [settings.sizes, *(getattr(settings, key.name) for key in fields(settings) if key.name not in NOT_READ)]
     )
-    source = SOURCES[read] if read in SOURCES else SOURCES.setdefault(read, read_dataset(settings, settings.sizes))
+    source = SOURCES[read] if read in SOURCES else SOURCES.setdefault(read, read_dataset(settings))
     settings, _ = with_transform(settings, source, cpu)
     data = build_data(settings, cpu, source=source)
     decoder_attn, _ = resolve_decoder(settings.attn, settings.decoder_attn)

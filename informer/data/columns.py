@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from informer.base.errors import InputError, listed
 from informer.config.data import FeatureMode
@@ -125,18 +126,16 @@ class Roles:
             "future_covariates": list(self.future_covariates),
             "dataset.static_covariates": list(self.static_covariates),
         }
+        roles = dict[str, str]()
         for role, columns in by_role.items():
             for column in columns:
                 if column not in available:
                     raise InputError(f"{role}={column}: {name} has no such column, its columns are {listed(available)}")
-        if self.features == "M":  # forecasts all columns, for any target
-            by_role["target"] = []
-        assigned = [(column, role) for role, columns in by_role.items() for column in columns]
-        for position, (column, role) in enumerate(assigned):
-            for other, other_role in assigned[:position]:
-                if column == other:
-                    twice = f"twice in {role}" if role == other_role else f"in {other_role} and in {role}"
+                if other := roles.get(column):
+                    twice = f"twice in {role}" if role == other else f"in {other} and in {role}"
                     raise InputError(f"column {column!r} is given {twice}; give it once")
+                if role != "target" or self.features != "M":  # which forecasts all, for any target
+                    roles[column] = role
 
 
 class Trained(NamedTuple):
@@ -183,10 +182,9 @@ def renumbered(panel: list[Series], labels: Labels, trained_labels: Labels) -> l
         return panel
     tables = {}
     for name, categories in labels.items():
-        numbers = {label: number for number, label in enumerate(trained_labels[name], start=1)}
-        tables[panel[0].columns.index(name)] = np.array(
-            [0, *(numbers.get(label, 0) for label in categories)], dtype=float
-        )
+        trained = pd.Index([*trained_labels[name]], dtype="object")
+        places = trained.get_indexer(pd.Index([*categories], dtype="object"))
+        tables[panel[0].columns.index(name)] = np.append(0.0, places + 1.0)
     changed = []
     for series in panel:
         values = np.array(series.values)

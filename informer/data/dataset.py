@@ -84,7 +84,6 @@ class Source:
 def read_source(
     dataset: DatasetConfig,
     *,
-    sizes: WindowSizes,
     roles: Roles,
     data_dir: Path = Path(),
     table: Table | None = None,
@@ -93,7 +92,6 @@ def read_source(
     """Read a dataset.
 
     Args:
-        sizes: sizes of the shortest windows that will be used.
         data_dir: folder of the datasets' files.
         table: rows in memory, which are read instead of files.
         provenance: a file with the content of the table; None if there is none.
@@ -105,12 +103,12 @@ def read_source(
     dataset = replace(dataset, target=roles.only_target)
     categories = CategoryReader(roles.covariates)
     if table is not None:
-        panel = read_panel(prepared(table, dataset), dataset, sizes, categories)
+        panel = read_panel(prepared(table, dataset), dataset, categories)
         provenance = provenance or Provenance(Path(table.name), panel_sha256(panel, categories.labels))
     else:
         paths = find_files(dataset, data_dir)
         provenance = provenance_of(paths, dataset)
-        panel = read_panel(paths, dataset, sizes, categories)
+        panel = read_panel(paths, dataset, categories)
     available, labels = panel[0].columns, categories.labels
     release_free(sum(series.values.nbytes for series in panel))
     roles = roles.with_categories([name for name in labels if name in available])
@@ -296,9 +294,7 @@ def _divided(rows: range, share: float, sizes: WindowSizes) -> tuple[range, rang
     return (earlier, later) if sizes.starts(earlier) and sizes.starts(later) else (rows, range(rows.stop, rows.stop))
 
 
-def read_dataset(
-    config: TrainConfig, sizes: WindowSizes, *, table: Table | None = None, provenance: Provenance | None = None
-) -> Source:
+def read_dataset(config: TrainConfig, *, table: Table | None = None, provenance: Provenance | None = None) -> Source:
     """Read the dataset of a run; the arguments are those of `read_source`."""
     roles = Roles(
         features=config.used_features,
@@ -308,9 +304,8 @@ def read_dataset(
         future_covariates=config.future_covariates,
         static_covariates=config.dataset.static_covariates,
     )
-    return read_source(
-        config.dataset, sizes=sizes, roles=roles, data_dir=Path(config.data_dir), table=table, provenance=provenance
-    )  # fmt: skip
+    folder = Path(config.data_dir)
+    return read_source(config.dataset, roles=roles, data_dir=folder, table=table, provenance=provenance)
 
 
 def build_data(
@@ -322,7 +317,7 @@ def build_data(
 ) -> Data:
     """The data of a run, split and scaled; None: read, or fitted on the training rows. See `lay_out`."""
     return lay_out(
-        source or read_dataset(config, config.sizes),
+        source or read_dataset(config),
         config.dataset,
         sizes=config.sizes,
         scaler=scaler or config.scaler,
@@ -339,13 +334,9 @@ def non_negative(mode: NonNegative, data: Data) -> list[str]:
         return list(data.targets) if mode == "all" else []
     names: list[str] = []
     for name, place in zip(data.targets, data.columns.positions(data.targets), strict=True):
-        least, zeros, n, all_integer = math.inf, 0, 0, True
-        for series in training_rows(data.panel, data.splits):
-            values = np.asarray(series.values[:, place])
-            values = values[~np.isnan(values)]
-            least, n = min(least, values.min(initial=math.inf)), n + len(values)
-            zeros += int((values == 0).sum())
-            all_integer = all_integer and bool((values == np.round(values)).all())
-        if is_amount(least, zeros, n, whole=all_integer):
+        of_series = [series.values[:, place] for series in training_rows(data.panel, data.splits)]
+        values = np.concatenate([values[~np.isnan(values)] for values in of_series])
+        whole = bool((values == np.round(values)).all())
+        if is_amount(values.min(initial=math.inf), int((values == 0).sum()), len(values), whole=whole):
             names.append(name)
     return names

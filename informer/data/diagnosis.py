@@ -4,12 +4,12 @@ A repair is proposed only after the rows were read with it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Float64
 from rich.console import Console
 from rich.table import Table as RichTable
@@ -35,15 +35,12 @@ from informer.read.files import list_files
 from informer.read.frequency import Frequency, adjective, lasting
 from informer.read.series import Reading, Series, table_of_file
 from informer.read.shapes import with_series_names
-from informer.read.split import cut_rows, shortage
+from informer.read.split import cut_rows, remedy, shortage
 from informer.read.table import Table, name_of
 from informer.read.time_columns import find_time_column, looks_dated, repeats_calendar
 
 if TYPE_CHECKING:
     from informer.data.dataset import Data  # imports torch
-
-MOST_READINGS = 4
-"""Number of readings of a file with different settings that are kept at once."""
 
 ROUNDS = 5
 """Maximum rounds of repairs; a repair may reveal further problems, such as gaps after sorting."""
@@ -76,34 +73,23 @@ class Diagnosis:
         return [name for name in dict.fromkeys(affected) if name is not None and name not in columns]
 
 
-@dataclass(frozen=True, slots=True)
 class Examined:
     """A file that was read, and the diagnosis of each of its series.
 
-    Args:
+    Attributes:
         table: its cells, prepared.
         dataset: the settings; with the column of series names, which is found unless it is set.
         name: name of the file, and of the series if it has one.
-        names, diagnoses: of each series.
+        reading: its rows.
+        repairs: what all series need.
+        repaired: each series with them, and what is said about it.
+        diagnoses: of each series.
+
+    Raises:
+        InputError: the file cannot be read as a table.
     """
 
-    table: Table
-    dataset: DatasetConfig
-    name: str
-    names: list[str] = field(default_factory=list)
-    diagnoses: list[Diagnosis] = field(default_factory=list)
-    _kept: dict[str, Reading] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, path: Path, dataset: DatasetConfig, sizes: WindowSizes | None = None) -> "Examined":
-        """Read a file, and find the repairs with which each series can be read.
-
-        Args:
-            sizes: for training, sizes of a window, for which each series must be long enough; None: any length.
-
-        Raises:
-            InputError: the file cannot be read as a table.
-        """
+    def __init__(self, path: Path, dataset: DatasetConfig) -> None:
         table = table_of_file(path, dataset)
         key = None if dataset.series_col else series_column(table, dataset)
         if key is not None:
@@ -112,62 +98,45 @@ class Examined:
                 table = with_series_names(table, key)
             else:
                 table = table_of_file(path, dataset)  # read again, so that names such as 001 and NA are text
-        found = cls(table, dataset, name_of(path))
-        found.names.extend(found.read(dataset).names)
-        like = None
-        for k in range(len(found.names)):
-            diagnosis = found._diagnosis(k, like, sizes)
-            found.diagnoses.append(diagnosis)
-            like = like if diagnosis.report.problems else diagnosis.series
-        return found
+        self.table, self.dataset, self.name = table, dataset, name_of(path)
+        self.reading = Reading(table, dataset, self.name, categories=CategoryReader())
+        self.repairs: list[Repair] = []
+        self.repaired = read = _checked(self.reading)
+        own = [list[Repair]() for _ in read]
+        for _ in range(ROUNDS):
+            cures = [[cure for problem in report.problems for cure in problem.repairs] for _, report in self.repaired]
+            every = list[Repair]()
+            for cure in chain(*cures):
+                every += [] if cure in every else [cure]
+            # codes first: their column then has no text and no empty cells
+            proposed = [repair for repair in every if repair.setting == "categorical"] or every
+            before = repaired(dataset, self.repairs)
+            if (config := repaired(before, proposed)) == before:
+                break
+            self.repairs += [repair for repair in proposed if repair not in self.repairs]
+            for k, repairs in enumerate(cures):  # times that could not be read may be those of several series
+                of_series = own[min(k, len(own) - 1)]
+                of_series += [cure for cure in repairs if cure in proposed and cure not in of_series]
+            self.repaired = _checked(Reading(table, config, self.name, categories=CategoryReader()))
+        self.diagnoses = [
+            Diagnosis(*first, *((cures, series) if series is not None and not report.problems else (None, None)))
+            for first, cures, (series, report) in zip(read, own, self.repaired, strict=False)
+        ]
 
     @property
     def problems(self) -> list[InputError]:
-        """The problems of all series, whatever their length."""
-        return [each for one in self.diagnoses for each in one.report.problems if each.code != checks.SHORT]
-
-    def read(self, dataset: DatasetConfig) -> Reading:
-        """The rows as read with other settings; the last readings are kept, since many series need the same ones."""
-        key = repr(dataset)
-        if key not in self._kept:
-            for other in [*self._kept][1 : 1 - MOST_READINGS]:
-                del self._kept[other]
-            self._kept[key] = Reading.of(self.table, dataset, self.name, categories=CategoryReader())
-        return self._kept[key]
-
-    def repaired(self, repairs: Sequence[Repair]) -> Iterator[tuple[Series | None, checks.Report]]:
-        """All series with these repairs."""
-        reading, like = self.read(repaired(self.dataset, repairs)), None
-        for k in range(len(reading.names)):
-            series, report = _checked(reading, k, like)
-            like = like if report.problems else series
-            yield series, report
-
-    def _diagnosis(self, k: int, like: Series | None, sizes: WindowSizes | None) -> Diagnosis:
-        config, repairs = self.dataset, list[Repair]()
-        series, report = read, found = _checked(self.read(config), k, like, sizes)
-        for _ in range(ROUNDS):
-            problems = [problem for problem in found.problems if problem.code != checks.SHORT]
-            if read is not None and not problems:
-                return Diagnosis(series, report, repairs, read)
-            every = [repair for problem in problems for repair in problem.repairs]
-            # codes first: their column then has no text and no empty cells
-            proposed = [repair for repair in every if repair.setting == "categorical"] or every
-            if repaired(config, proposed) == config:
-                break
-            repairs += [repair for repair in proposed if repair not in repairs]
-            config = repaired(config, proposed)
-            read, found = _checked(self.read(config), k)
-        return Diagnosis(series, report, None, None)
+        """The problems of all series."""
+        return [each for one in self.diagnoses for each in one.report.problems]
 
 
-def _checked(
-    reading: Reading, k: int, like: Series | None = None, sizes: WindowSizes | None = None
-) -> tuple[Series | None, checks.Report]:
-    """As `Reading.check`, with outliers as problems."""
-    series, report = reading.check(k, like=like, sizes=sizes)
-    report.problems += report.outliers
-    return series, report
+def _checked(reading: Reading) -> list[tuple[Series | None, checks.Report]]:
+    """All series of a table."""
+    found, like = list[tuple[Series | None, checks.Report]](), None
+    for k in range(len(reading.names)):
+        series, report = reading.check(k, like=like)
+        like = like if report.problems else series
+        found.append((series, report))
+    return found
 
 
 def in_words(repairs: Sequence[Repair]) -> list[str]:
@@ -232,27 +201,18 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
     Raises:
         InputError: the file cannot be read as a table.
     """
-    return _survey(path, Examined.of(path, dataset))
-
-
-def _survey(path: Path, found: Examined) -> Survey:
-    problems = found.problems
-    repairs = list[Repair]()
-    for diagnosis in found.diagnoses:
-        repairs += [repair for repair in diagnosis.repairs or () if repair not in repairs]
-    panel = [diagnosis.repaired for diagnosis in found.diagnoses]
-    log = [line for diagnosis in found.diagnoses for line in diagnosis.report.repairs]
-    if repairs:
-        readings = [*found.repaired(repairs)]
-        if None not in panel:
-            problems += [problem for _, report in readings for problem in report.problems]
-        panel = [series if not report.problems else None for series, report in readings]
-        log = [*_without_rows(path.name, repairs), *(line for _, report in readings for line in report.repairs)]
-    read = [series for series in panel if series is not None]
-    read = read if len(read) == len(panel) else []
-    with_far = [diagnosis.report for diagnosis in found.diagnoses if diagnosis.report.far]
-    far = [*dict.fromkeys(name for report in with_far for name in report.far)]
-    warnings = [line for report in with_far for line in report.warnings if "dataset.missing_values=" in line]
+    found = Examined(path, dataset)
+    repairs, reports = found.repairs, [report for _, report in found.repaired]
+    read = [series for series, report in found.repaired if series is not None and not report.problems]
+    read = read if len(read) == len(reports) else []
+    log = [
+        f"{path.name}: {each.setting}={each.value if isinstance(each.value, str) else listed(each.value)}: "
+        f"{UNSEEN[each.setting]}"
+        for each in repairs
+        if each.setting in UNSEEN
+    ]
+    log += [line for report in reports for line in report.repairs]
+    warnings, far = _far(found)
     return Survey(
         path=str(path),
         name=found.name,
@@ -260,25 +220,30 @@ def _survey(path: Path, found: Examined) -> Survey:
         dataset=repaired(found.dataset, repairs),
         repairs=repairs,
         panel=read,
-        problems=checks.grouped(problems),
-        asks=any(checks.CONFIRM in problem.repairs for problem in problems),
+        problems=checks.grouped(found.problems),
+        asks=any(checks.CONFIRM in problem.repairs for problem in found.problems),
         log=log,
         unused=_unused(found.table, found.dataset, read),
         dropped=list(dict.fromkeys(name for each in found.diagnoses for name in each.dropped)) if read else [],
-        warnings=[f"{line}{checks.count_note(len(warnings), 'such series')}" for line in warnings[:1]],
+        warnings=warnings,
         far=Repair("missing_values", far) if far else None,
     )
 
 
-def _without_rows(name: str, repairs: Sequence[Repair]) -> Iterator[str]:
-    """Lines on repairs that change no row."""
-    for repair in repairs:
-        if repair.setting == "timezone":
-            yield f"{name}: timezone={repair.value}: times are local, with its clock changes"
-        if repair.setting == "missing_values":
-            yield f"{name}: missing_values={listed(repair.value)}: read as empty cells"
-        if repair.setting == "categorical":
-            yield f"{name}: categorical={listed(repair.value)}: read as names of categories"
+def _far(found: Examined) -> tuple[list[str], list[str]]:
+    """The line on numbers that may mean a missing value, if there is one, and these numbers."""
+    reports = [diagnosis.report for diagnosis in found.diagnoses if diagnosis.report.far]
+    lines = [line for report in reports for line in report.warnings if "dataset.missing_values=" in line]
+    line = [f"{line}{checks.count_note(len(lines), 'such series')}" for line in lines[:1]]
+    return line, [*dict.fromkeys(name for report in reports for name in report.far)]
+
+
+UNSEEN = {
+    "timezone": "times are local, with its clock changes",
+    "missing_values": "read as empty cells",
+    "categorical": "read as names of categories",
+}
+"""What repairs do that change no row, by their setting."""
 
 
 def _unused(table: Table, dataset: DatasetConfig, panel: Sequence[Series]) -> list[str]:
@@ -343,10 +308,17 @@ def _settings(dataset: DatasetConfig) -> list[str]:
     return changed_settings("dataset", asdict(dataset), asdict(DatasetConfig()))
 
 
+def _too_short(series: Series, config: DatasetConfig, sizes: WindowSizes) -> list[InputError]:
+    """The problem of a series without a window in each part of the split."""
+    split = cut_rows(series.timestamps, series.frequency, config.split)
+    lacking = shortage(split, len(series), config.split, sizes=sizes, name=series.name)
+    return [] if lacking is None else [InputError(lacking + remedy(sizes), code="short", table=series.name)]
+
+
 def fitting_sizes(series: Series, config: DatasetConfig, longest: WindowSizes) -> WindowSizes | None:
     """The requested window sizes, or shorter ones if the parts of the split are too short; None if none fit."""
-    sizes, split = longest, cut_rows(series.timestamps, series.frequency, config.split)
-    while shortage(split, len(series), config.split, sizes=sizes, name=series.name) is not None:
+    sizes = longest
+    while _too_short(series, config, sizes):
         seq_len, pred_len = sizes.seq_len * 3 // 4, max(sizes.pred_len * 3 // 4, 1)
         if seq_len < LEAST_SEQ_LEN:
             return None
@@ -473,9 +445,8 @@ class Finding:
         problems: what must be repaired first.
         span: first timestamp, last timestamp and step; empty if they are not known.
         columns: numeric columns.
-        repairs: settings for training on it, None if there are none.
-        sizes: sizes of windows that fit into it; None if no window fits.
-        is_short: whether the data have no problems but too few rows.
+        repairs: settings for reading it, None if there are none.
+        sizes: sizes of windows that fit into it; None if no window fits, and it can be read only.
         proposed: settings for its other columns, see `proposals`.
     """
 
@@ -487,7 +458,6 @@ class Finding:
     columns: tuple[str, ...] = ()
     repairs: Sequence[Repair] | None = None
     sizes: WindowSizes | None = None
-    is_short: bool = False
     proposed: Sequence[Repair] = ()
 
     @property
@@ -497,7 +467,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain containers for JSON; `settings` repair the problems, null if none do."""
-        settings = None if self.repairs is None else in_words([*self.repairs, *self.proposed])
+        settings = None if self.sizes is None else in_words([*(self.repairs or ()), *self.proposed])
         facts = {"name": self.name, "rows": self.n_rows, "columns": [*self.columns], "problems": len(self.problems)}
         found = [
             {"code": each.code, "table": each.table, "row": each.row, "column": each.column, "line": str(each)}
@@ -512,7 +482,7 @@ def _findings_of(path: Path, settings: InspectConfig, console: Console, *, is_si
     dataset = replace(settings.dataset, target=settings.target or settings.dataset.target)
     try:
         with logging_to(console):
-            found = Examined.of(path, dataset, settings.sizes)
+            found = Examined(path, dataset)
     except InputError as error:
         if is_single:
             raise
@@ -521,28 +491,29 @@ def _findings_of(path: Path, settings: InspectConfig, console: Console, *, is_si
         return
     proposed = proposals(found.table, found.dataset, settings.target)
     is_long = settings.dataset.series_col is None and found.dataset.series_col is not None
-    if is_long and found.read(found.dataset).is_timed:
+    if is_long and found.reading.is_timed:
         yield _long(path, found, proposed, settings)
         return
-    for k, diagnosis in enumerate(found.diagnoses):
-        yield _finding(path if settings.dataset.series_col is None else None, found, k, diagnosis, proposed, settings)
+    for k in range(len(found.diagnoses)):
+        yield _finding(path if settings.dataset.series_col is None else None, found, k, proposed, settings)
 
 
 def _long(path: Path, found: Examined, proposed: Sequence[Repair], settings: InspectConfig) -> Finding:
     """Findings on a file of several series, whose column of names was found."""
-    survey, key, name = _survey(path, found), found.dataset.series_col, found.table.name
+    key, name, n_rows = found.dataset.series_col, found.table.name, len(found.table.frame)
     first = next((each.series for each in found.diagnoses if each.series is not None), None)
     columns = () if first is None else first.columns
-    keys, long = _columns_of(key_columns(key)), repaired(replace(settings.dataset, series_col=key), proposed)
+    names, long = key_columns(key), repaired(replace(settings.dataset, series_col=key), proposed)
+    keys = f"column {names[0]!r}" if len(names) == 1 else f"columns {listed(names)}"
     line = f"{name}: times repeat, once for each series of {keys}; set dataset.series_col={key}"
     problems = [InputError(line, Repair("series_col", key), code="series", table=name), *found.problems]
     lines = [
-        *_facts(found.table, name, len(found.table.frame), first, None),
-        *(f"warning:  {line}" for line in survey.warnings),
+        *_facts(found.table, name, n_rows, first, None),
+        *(f"warning:  {line}" for line in _far(found)[0]),
         f"problems: {len(problems)}",
         *checks.grouped(problems),
         *_calendar_lines(proposed),
-        f"series:   {len(found.names):,}, separated by {keys}",
+        f"series:   {len(found.diagnoses):,}, separated by {keys}",
         *_forecast_lines(path, long, settings.target, several=len(columns) > 1),
         "inspect:  each of them",
         f"  {shell_command('inspect', str(path), *_settings(long))}",
@@ -550,50 +521,47 @@ def _long(path: Path, found: Examined, proposed: Sequence[Repair], settings: Ins
     return Finding(
         name=name,
         lines=lines,
-        n_rows=len(found.table.frame),
+        n_rows=n_rows,
         problems=problems,
-        span=() if first is None else (*_ends(first.timestamps, first.frequency), first.frequency.code),
+        span=_span(first),
         columns=columns,
         proposed=proposed,
     )
 
 
 def _finding(
-    path: Path | None,
-    found: Examined,
-    k: int,
-    diagnosis: Diagnosis,
-    proposed: Sequence[Repair],
-    settings: InspectConfig,
+    path: Path | None, found: Examined, k: int, proposed: Sequence[Repair], settings: InspectConfig
 ) -> Finding:
     """Findings on a series; `path` is its file if that has a single series."""
-    dataset, target, report, series = settings.dataset, settings.target, diagnosis.report, diagnosis.series
-    reading = found.read(found.dataset)
-    finding = Finding(
-        name=reading.label(k),
-        lines=[],
-        n_rows=len(found.table.frame) if dataset.series_col is None else reading.lengths[k],
-        problems=report.problems,
-        span=() if series is None else (*_ends(series.timestamps, series.frequency), series.frequency.code),
-        columns=() if series is None else series.columns,
-        proposed=proposed,
-    )
-    finding, conclusion = _with_advice(finding, reading.table, diagnosis, settings, path)
-    if finding.repairs is not None and path is not None:
-        whole = _configured(dataset, [*finding.repairs], proposed)
-        several = series is not None and len(series.columns) > 1
-        conclusion += commands(path, whole, finding.sizes, target=target, several=several)
+    reading, diagnosis, target = found.reading, found.diagnoses[k], settings.target
+    report, series, name, n_rows = diagnosis.report, diagnosis.series, reading.label(k), reading.lengths[k]
+    repairs, sizes, conclusion = _advice(reading.table, diagnosis, settings, path)
+    columns, problems = () if series is None else series.columns, [*report.problems]
+    problems += [] if series is None else _too_short(series, settings.dataset, settings.sizes)
+    if sizes is not None and path is not None:
+        whole = _configured(settings.dataset, repairs or (), proposed)
+        conclusion += commands(path, whole, sizes, target=target, several=len(columns) > 1)
     lines = [
-        *_facts(reading.table, finding.name, finding.n_rows, series, reading.config.categorical),
+        *_facts(reading.table, name, n_rows, series, reading.config.categorical),
         *(f"repaired: {line}" for line in report.repairs),
         *(f"warning:  {line}" for line in report.warnings),
-        f"problems: {len(report.problems) or 'none'}",
-        *checks.grouped(report.problems),
-        *_gap_lines(diagnosis, dataset),
+        f"problems: {len(problems) or 'none'}",
+        *checks.grouped(problems),
+        *_gap_lines(diagnosis, settings.dataset),
         *(_calendar_lines(proposed) if path is not None else ()),
         *conclusion,
     ]
-    return replace(finding, lines=lines)
+    return Finding(
+        name=name,
+        lines=lines,
+        n_rows=n_rows,
+        problems=problems,
+        span=_span(series),
+        columns=columns,
+        repairs=repairs,
+        sizes=sizes,
+        proposed=proposed,
+    )
 
 
 def _calendar_lines(proposed: Sequence[Repair]) -> Iterator[str]:
@@ -621,10 +589,6 @@ def _gap_lines(diagnosis: Diagnosis, dataset: DatasetConfig) -> Iterator[str]:
         )
 
 
-def _columns_of(keys: Sequence[str]) -> str:
-    return f"column {keys[0]!r}" if len(keys) == 1 else f"columns {listed(keys)}"
-
-
 def _summary(findings: Sequence[Finding]) -> RichTable:
     n_sound = sum(finding.is_sound for finding in findings)
     table = RichTable(title=f"{len(findings)} in all, {n_sound} sound", title_justify="left")
@@ -641,19 +605,22 @@ def _summary(findings: Sequence[Finding]) -> RichTable:
     return table
 
 
-def _ends(timestamps: pd.DatetimeIndex, frequency: Frequency) -> tuple[str, ...]:
-    """First and last timestamp, without time of day if both are midnight; the numbers of numbered rows."""
-    ends = timestamps[[0, -1]]
-    if frequency.is_numbered:
-        return tuple(map(frequency.text, ends))
-    return tuple(ends.strftime("%Y-%m-%d")) if (ends == ends.normalize()).all() else tuple(map(str, ends))
+def _span(series: Series | None) -> tuple[str, ...]:
+    """First and last timestamp, without time of day if both are midnight, or the numbers of numbered rows; the step."""
+    if series is None:
+        return ()
+    ends, step = series.timestamps[[0, -1]], series.frequency
+    if step.is_numbered:
+        return *map(step.text, ends), step.code
+    are_days = (ends == ends.normalize()).all()
+    return *(ends.strftime("%Y-%m-%d") if are_days else map(str, ends)), step.code
 
 
 def _advice_for_all(path: Path, findings: Sequence[Finding], settings: InspectConfig) -> Iterator[str]:
     """Commands that train one model on all findings, or a line that says why this is not possible."""
-    sound = [finding for finding in findings if finding.repairs is not None]
+    sound = [finding for finding in findings if finding.sizes is not None]
     if len(sound) > len(findings) / 2:  # series that are only too short are padded
-        sound = [replace(each, repairs=each.repairs or ()) for each in findings if each.is_short or each in sound]
+        sound = [finding for finding in findings if finding.repairs is not None]
     kinds = {(*finding.columns, *finding.span[2:]) for finding in findings}
     datasets = [repaired(settings.dataset, finding.repairs or ()) for finding in sound]
     if len(sound) < len(findings):
@@ -682,39 +649,35 @@ def _facts(
         yield f"format:   {table.dialect.uncommon()}"
     if series is None:
         return
-    span, step = " to ".join(_ends(series.timestamps, series.frequency)), series.frequency
-    yield f"time:     {series.time_col}, {span}, {adjective(step)} (step {step.code})"
+    step, (first, last, code) = series.frequency, _span(series)
+    yield f"time:     {series.time_col}, {first} to {last}, {adjective(step)} (step {code})"
     yield f"columns:  {listed(series.columns)}"
     columns = zip(series.columns, series.values.T, strict=True)
     if categorical is not None:
         yield from season_lines([column for column in columns if column[0] not in categorical], step)
 
 
-def _with_advice(
-    finding: Finding, table: Table, diagnosis: Diagnosis, settings: InspectConfig, path: Path | None
-) -> tuple[Finding, list[str]]:
-    """The finding with settings for training on a table, and lines about them."""
+def _advice(
+    table: Table, diagnosis: Diagnosis, settings: InspectConfig, path: Path | None
+) -> tuple[Sequence[Repair] | None, WindowSizes | None, list[str]]:
+    """Repairs and sizes of windows for training on a series of a table, and lines about them; see `Finding`."""
     series, repairs, dropped = diagnosis.repaired, diagnosis.repairs, diagnosis.dropped
     if series is None or repairs is None:
-        return finding, [f"train:    {unrepairable_advice(table)}"]
+        return None, None, [f"train:    {unrepairable_advice(table)}"]
     if settings.target in dropped:
-        return finding, [f"train:    fix the cells of {settings.target}, and run this again"]
+        return None, None, [f"train:    fix the cells of {settings.target}, and run this again"]
     fitted = repaired(settings.dataset, repairs)
     observed = np.isfinite(series.values).any(axis=1).mean()
     sizes = fitting_sizes(series, fitted, settings.sizes) if observed >= fitted.min_observed else None
     if sizes is None:
-        return replace(finding, is_short=True), [
-            f"train:    {counted(len(series), 'row')} are too few to train on",
-            *(
-                [f"forecast: without training\n  {shell_command('forecast', str(path), *_settings(fitted))}"]
-                if path
-                else []
-            ),
-        ]
-    how = "fix:      in the commands below" if diagnosis.report.problems else ""
+        lines = [f"train:    {counted(len(series), 'row')} are too few to train on"]
+        if path is not None:
+            lines += ["forecast: without training", f"  {shell_command('forecast', str(path), *_settings(fitted))}"]
+        return repairs, None, lines
+    how = ["fix:      in the commands below"] if diagnosis.report.problems else []
     if dropped:
-        how += f"; they leave out {listed(dropped)}: fix the cells named above to keep them"
-    return replace(finding, repairs=repairs, sizes=sizes), [how] if how else []
+        how = [f"{''.join(how)}; they leave out {listed(dropped)}: fix the cells named above to keep them"]
+    return repairs, sizes, how
 
 
 LEAST_COUNTED = 100

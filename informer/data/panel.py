@@ -55,17 +55,13 @@ def without_ended(panel: Sequence[Series], setting: Ended) -> tuple[list[Series]
 
 
 def read_panel(
-    origin: Sequence[Path] | Table,
-    config: DatasetConfig,
-    sizes: WindowSizes | None,
-    categories: CategoryReader | None = None,
+    origin: Sequence[Path] | Table, config: DatasetConfig, categories: CategoryReader | None = None
 ) -> list[Series]:
     """Read the series of files, or of a prepared table; all must have the columns and step of the first.
 
     Args:
         origin: the files, or the table, see `prepared`.
         config: how to read them.
-        sizes: sizes of a window; with short=error, series that are too short are an error. None: any length.
         categories: converts the cells of categorical columns to codes; None: only of the columns in `config`.
 
     Raises:
@@ -77,8 +73,6 @@ def read_panel(
     )
     panel, report, time_format = list[Series](), Report(), None
     dialects: set[Dialect] = set()
-    # what ends before a date may be trained on if others do not, see `divide`
-    least = sizes if config.short == "error" and config.split.kind != "dates" else None
     for file, name in tables:
         with report.gathering():
             table = file if isinstance(file, Table) else table_of_file(file, config)
@@ -86,13 +80,13 @@ def read_panel(
             if table.dialect.uncommon() and table.dialect not in dialects:
                 log.info("%s: %s", table.name, table.dialect.uncommon())
             dialects.add(table.dialect)
-            reading = Reading.of(table, config, name, categories=categories, trained_format=time_format)
+            reading = Reading(table, config, name, categories=categories, trained_format=time_format)
             time_format = reading.time_format if reading.is_timed else time_format
             release_free(8 * table.frame.size)  # the text of its times
             for k in range(len(reading.names)):
                 with report.gathering():
                     step, like = (panel[0].frequency.code, panel[-1]) if panel else (None, None)
-                    series = reading.series(k, like=like, step=step, sizes=least)
+                    series = reading.series(k, like=like, step=step)
                     panel.append(aligned(series, panel[0]) if panel else series)
     report.refuse()
     repeated = [name for name, number in Counter(series.name for series in panel).items() if number > 1]

@@ -48,13 +48,15 @@ def build_store(
     marks, first_marks = _shared_marks(panel, calendar)
     values = _scaled(panel, scalers)
     first_rows = np.cumsum([0, *map(len, panel[:-1])])
+    names = pd.Index([series.name for series in panel], dtype="object")
+    numbers = pd.Index([*trained], dtype="object").get_indexer(names)  # -1 for a new series
     return Store(
         values=torch.from_numpy(values).to(device),
         marks=torch.from_numpy(marks).to(device),
         first_rows=torch.from_numpy(first_rows).to(device),
         mark_shift=torch.from_numpy(first_marks - first_rows).to(device),
         units=_units(scalers, torch.device(device)),
-        numbers=torch.from_numpy(series_numbers(panel, trained)).to(device),
+        numbers=torch.from_numpy(numbers).to(device),
         has_gaps=bool(np.isnan(values).any()),
     )
 
@@ -67,12 +69,6 @@ def _units(scalers: Sequence[Scaler], device: torch.device) -> DataUnits:
     units = DataUnits(**{name: torch.from_numpy(np.stack(part)) for name, part in parts.items() if part[0] is not None})
     # float64 stays on the CPU if the device is Apple's, which does not support it
     return units.mapped(lambda part: part if device.type == "mps" and part.dtype == torch.float64 else part.to(device))
-
-
-def series_numbers(panel: Sequence[Series], trained: Sequence[str]) -> Int64[np.ndarray, " s"]:
-    """Number of each series among the training series, by name; -1 for a new one."""
-    numbers = {name: number for number, name in enumerate(trained)}
-    return np.array([numbers.get(series.name, -1) for series in panel])
 
 
 def with_columns(panel: Sequence[Series], names: Sequence[str]) -> list[Series]:

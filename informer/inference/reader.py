@@ -95,7 +95,7 @@ class Reader:
         history = self._seq_len if ahead is None else None
         is_single = series_col is None or (series_col not in table.columns and not named)
         config = replace(config, series_col=None) if is_single else config
-        reading = Reading.of(table, config, name, trained_format=self._saved.data.time_format)
+        reading = Reading(table, config, name, trained_format=self._saved.data.time_format)
         if is_single:
             series = reading.series(history=history)
             if line := self._sparse(series, config) if ahead is None else None:

@@ -103,7 +103,7 @@ def untrained(
         ahead = table if known else None
     categories = CategoryReader()
     config = replace(config, categorical=[*dict.fromkeys([*config.categorical, *texts])])
-    panel = [replace(each, series_col=config.series_col) for each in read_panel(table, config, None, categories)]
+    panel = [replace(each, series_col=config.series_col) for each in read_panel(table, config, categories)]
     columns = panel[0].columns
     if target is not None and target not in columns:
         raise InputError(f"target={target}: expected a numeric column, one of {listed(columns)}")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -59,24 +59,20 @@ class Rows:
 
     def end(self, n: int | None) -> "Rows":
         """The last n rows, or all if there are fewer; None: all."""
-        return self if n is None or len(self) <= n else self.take(slice(-n, None))
+        return self if n is None else self.take(slice(-n, None))
 
     def positions(self, names: Sequence[str]) -> list[int]:
         """Indices of the columns with these names."""
         return [position for position, column in enumerate(self.columns) if column in names]
 
-    @property
-    def timed(self) -> "Rows":
-        """The rows with a time."""
-        return self.take(np.asarray(self.timestamps.notna())) if self.timestamps.hasnans else self
-
     def at(self, row: int, column: str | None = None) -> str:
         """Location of a cell for error messages; without `column`, of the timestamp."""
         return f"{self.name}, row {self.lines[row]}, column {self.time_col if column is None else column!r}"
 
-    def place(self, row: int, column: str | None = None) -> dict[str, Any]:
-        """The same for programs, see `InputError`."""
-        return {"table": self.name, "row": int(self.lines[row]), "column": column or self.time_col}
+    def problem(self, code: str, row: int, line: str, *repairs: Repair, column: str | None = None) -> InputError:
+        """A problem of a cell, see `InputError`; without `column`, of the timestamp."""
+        line, at = f"{self.at(row, column)}: {line}", int(self.lines[row])
+        return InputError(line, *repairs, code=code, table=self.name, row=at, column=column or self.time_col)
 
     @property
     def is_increasing(self) -> bool:
@@ -101,46 +97,39 @@ MOST_LINES = 50
 
 @dataclass(slots=True)
 class Report:
-    """Problems, which are errors; readings far from all others, which are errors to a forecast and otherwise warnings;
-    warnings and repairs, for the log."""
+    """Problems, which are errors, except that readings far from all others are errors to a forecast only; warnings and
+    repairs, for the log."""
 
     problems: list[InputError] = field(default_factory=list)
-    outliers: list[InputError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     repairs: list[str] = field(default_factory=list)
     far: list[str] = field(default_factory=list)
     """Numbers far from the others that may mean a missing value, see `check_far`."""
-
-    def add(self, code: str, line: str, *repairs: Repair, **place: Any) -> None:
-        """Record a problem; `place`: its table, row and column, see `InputError`."""
-        self.problems.append(InputError(line, *repairs, code=code, **place))
 
     @contextmanager
     def gathering(self) -> Iterator[None]:
         """Record an InputError in the context as a problem, or a ReportError as several."""
         try:
             yield
-        except ReportError as error:
-            self.problems += error.problems or map(InputError, error.lines)
-        except InputError as error:
-            self.problems.append(InputError(str(error), *error.repairs))  # its traceback would keep the rows in memory
-
-    def warn(self) -> None:
-        """Log the warnings."""
-        for line in [*self.warnings, *grouped(self.outliers)]:
-            log.warning(line)
+        except InputError as error:  # is made again, since its traceback would keep the rows in memory
+            lines = [InputError(line, *error.repairs) for line in str(error).splitlines()]
+            self.problems += (error.problems if isinstance(error, ReportError) else ()) or lines
 
     def refuse(self) -> None:
-        """Raise an error if there are problems.
+        """Raise an error if there are problems; otherwise log the warnings.
 
         Raises:
             ReportError: one line per problem.
         """
-        lines = grouped(self.problems)
+        problems = [problem for problem in self.problems if problem.code != OUTLIER]
+        if not problems:
+            for line in [*self.warnings, *grouped(self.problems)]:
+                log.warning(line)
+            return
+        lines = grouped(problems)
         if len(lines) > MOST_LINES + 1:  # one more line is as long as its count
             lines[MOST_LINES:] = [f"and {len(lines) - MOST_LINES} more problems"]
-        if lines:
-            raise ReportError(lines, self.problems)
+        raise ReportError(lines, problems)
 
 
 def grouped(problems: Sequence[InputError]) -> list[str]:
@@ -167,8 +156,9 @@ def count_note(n: int, noun: str) -> str:
     return f" ({n} {noun})" if n > 1 else ""
 
 
-OF_CELLS, SHORT = ("text", "infinite", "large", "empty", "outlier"), "short"
-"""Codes of problems of the values of a column, and of a series without a window in each part."""
+OUTLIER = "outlier"
+OF_CELLS = ("text", "infinite", "large", "empty", OUTLIER)
+"""Codes of problems: a reading far from all others; values of a column."""
 
 LARGEST = 1e30
 """Maximum magnitude of a value; larger ones, scaled by a training scaler, could overflow float32."""
@@ -222,19 +212,7 @@ def check_names(table: Table, used: Sequence[str] | None, report: Report) -> Non
     """Check that no two columns have the same name; `used`: only of these columns."""
     if repeated := [name for name in table.repeated if used is None or name in used]:
         line = f"{table.name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them"
-        report.add("names", line, table=table.name, row=1)
-
-
-def from_date(times: pd.DatetimeIndex, date: str, name: str) -> Bool[np.ndarray, " t"]:
-    """Which times are from a date on, or missing.
-
-    Raises:
-        InputError: there are none.
-    """
-    is_old = np.asarray(times.tz_localize(None) < pd.Timestamp(date).tz_localize(None))
-    if is_old.all():
-        raise InputError(f"dataset.since={date}: {name} ends before, at {times.max()}")
-    return ~is_old
+        report.problems.append(InputError(line, code="names", table=table.name, row=1))
 
 
 def check_times(
@@ -259,15 +237,12 @@ def check_times(
         other = next((each for each in formats if parse_timestamps(table, column, each).notna().all()), None)
         expected = f" like {time_format}" if time_format not in (None, "ISO8601") else ""
         name, row = name or table.name, int(unread.index[0])
-        report.add(
-            "time",
+        line = (
             f"{name}, row {row}, column {column!r}: expected a date{expected}, found {shown(unread.iloc[0])}"
             f"{count_note(len(unread), 'such cells')}; "
-            f"{'fix the cell' if other is None else f'set dataset.time_format={other!r}'}",
-            table=name,
-            row=row,
-            column=column,
+            f"{'fix the cell' if other is None else f'set dataset.time_format={other!r}'}"
         )
+        report.problems.append(InputError(line, code="time", table=name, row=row, column=column))
     return unread.index.to_numpy()
 
 
@@ -309,58 +284,50 @@ def check_order(rows: Rows, config: DatasetConfig, report: Report) -> bool:
         return True
     if len(end := misplaced_end(rows)):
         row, latest = int(end[0]), rows.timestamps.max()
-        report.add(
-            "end",
-            f"{rows.at(row)}: expected a time after {latest}, found {rows.timestamps[row]}, "
-            f"{(latest - rows.timestamps[row]).days} days before, as with a wrong year or month"
-            f"{count_note(len(end), 'such rows at the end of the times')}; fix the dates, or remove the rows",
-            **rows.place(row),
+        line = (
+            f"expected a time after {latest}, found {rows.timestamps[row]}, {(latest - rows.timestamps[row]).days} "
+            f"days before, as with a wrong year or month{count_note(len(end), 'such rows at the end of the times')}; "
+            "fix the dates, or remove the rows"
         )
+        report.problems.append(rows.problem("end", row, line))
         return False
     repeated = rows.timestamps.duplicated()
     if repeated.any():
-        _add_duplicates(rows, repeated, config, report)
+        report.problems.append(_duplicates(rows, repeated, config))
     once = np.flatnonzero(~repeated)
     back = np.flatnonzero(np.diff(rows.timestamps.asi8[once]) < 0)
     if len(back):
         before, row = int(once[back[0]]), int(once[back[0] + 1])
-        report.add(
-            "order",
-            f"{rows.at(row)}: expected a time after {rows.timestamps[before]}, found {rows.timestamps[row]}"
-            f"{count_note(len(back), 'rows go back in time')}; sort the rows by time, or set dataset.sort=true",
-            Repair("sort", True),
-            **rows.place(row),
+        line = (
+            f"expected a time after {rows.timestamps[before]}, found {rows.timestamps[row]}"
+            f"{count_note(len(back), 'rows go back in time')}; sort the rows by time, or set dataset.sort=true"
         )
+        report.problems.append(rows.problem("order", row, line, Repair("sort", True)))
     return True
 
 
-def _add_duplicates(rows: Rows, repeated: Bool[np.ndarray, " t"], config: DatasetConfig, report: Report) -> None:
-    row, n = int(repeated.argmax()), int(repeated.sum())
-    place, first = f"{rows.at(row)}: duplicate timestamp {rows.timestamps[row]}", Repair("duplicates", "first")
+def _duplicates(rows: Rows, repeated: Bool[np.ndarray, " t"], config: DatasetConfig) -> InputError:
+    row, n, first = int(repeated.argmax()), int(repeated.sum()), Repair("duplicates", "first")
+    place = f"duplicate timestamp {rows.timestamps[row]}"
     if may_drop(n, len(rows), config):
-        report.add(
-            "duplicate",
+        line = (
             f"{place}{count_note(n, 'rows repeat a time')}; keep one row per time, or set dataset.duplicates=first, "
-            "mean or sum, or, for a file of several series, dataset.series_col",
-            first,
-            **rows.place(row),
+            "mean or sum, or, for a file of several series, dataset.series_col"
         )
-        return
-    alike = 0.0
-    if rows.columns:  # share of the repeated rows whose values are those of the first row at their time
-        firsts = pd.DataFrame(rows.values).groupby(rows.timestamps, sort=False).transform("first").to_numpy()
-        alike = float(((rows.values == firsts) | np.isnan(rows.values))[repeated].all(axis=1).mean())
+        return rows.problem("duplicate", row, line, first)
+    # share of the repeated rows whose values are those of the first row at their time
+    firsts = pd.DataFrame(rows.values).groupby(rows.timestamps, sort=False).transform("first").to_numpy()
+    are_alike = ((rows.values == firsts) | np.isnan(rows.values))[repeated].all(axis=1)
+    alike = float(are_alike.mean()) if rows.columns else 0.0
     likeness = f", {alike:.0%} of them with the numbers of another row at their time" if alike >= MOSTLY else ""
     sums = f"for sums, {_settings_of('sum', rows)}; " if n >= MANY_MISSING * len(rows) else ""
-    kept = config.duplicates or "first"
-    report.add(
-        "duplicate",
+    line = (
         f"{place} ({n} of {len(rows)} rows repeat a time{likeness}); keep one row per time, or, for a file "
         f"of several series, set dataset.series_col; for times of day in another column, dataset.clock_col; {sums}"
-        f"to drop {'this row' if n == 1 else 'these rows'}, dataset.duplicates={kept} dataset.confirm=[duplicates]",
-        *((first, CONFIRM) if alike >= MOSTLY or n < MANY_MISSING * len(rows) else ()),
-        **rows.place(row),
+        f"to drop {'this row' if n == 1 else 'these rows'}, dataset.duplicates={config.duplicates or 'first'} "
+        "dataset.confirm=[duplicates]"
     )
+    return rows.problem("duplicate", row, line, *((first, CONFIRM) if likeness or not sums else ()))
 
 
 def _settings_of(joined: Duplicates, rows: Rows) -> str:
@@ -383,14 +350,12 @@ def check_clock_changes(rows: Rows, report: Report) -> bool:
     zone = changing_zone(times)
     if zone is None:
         return False
-    if rows.is_increasing:
-        row = int(np.diff(times.asi8).argmax()) + 1
-        problem = f"no time between {times[row - 1]} and {times[row]}, as when clocks are set forward"
-    else:
+    row = int(np.diff(times.asi8).argmax()) + 1
+    problem = f"no time between {times[row - 1]} and {times[row]}, as when clocks are set forward"
+    if not rows.is_increasing:
         row = int(times.duplicated().argmax())
         problem = f"local time {times[row]} occurs twice, as when clocks are set back"
-    line = f"{rows.at(row)}: {problem}; {zone_advice(zone)}"
-    report.add("clock", line, Repair("timezone", zone), **rows.place(row))
+    report.problems.append(rows.problem("clock", row, f"{problem}; {zone_advice(zone)}", Repair("timezone", zone)))
     return True
 
 
@@ -424,19 +389,16 @@ def choose_step(rows: Rows, expected: str | None, *, is_numbered: bool = False) 
     # the season distinguishes business hours from all hours, and half-months from weeks
     if frequency is None or all(getattr(closest, name) == getattr(frequency, name) for name in KIND):
         return closest if frequency is None or not frequency.closed else frequency
-    if frequency.offset == closest.offset and frequency.is_numbered == is_numbered:  # with other opening hours
-        if frequency.hours is None or (frequency.strides(times) > 0).all():
-            return frequency
-        plain = replace(frequency, hours=None).code
-        raise InputError(
-            f"{rows.name}, column {rows.time_col!r}: expected steps of {frequency.code}, found steps of "
-            f"{closest.code}; to read closed hours as gaps, set dataset.frequency={plain} dataset.fill=mask"
-        )
-    if n_following == len(times):
-        raise InputError(
-            f"{rows.name}, column {rows.time_col!r}: expected steps of {frequency.code}, found steps of "
-            f"{closest.code}; use rows at that step, or train a model on these (dataset.frequency)"
-        )
+    is_same = frequency.offset == closest.offset and frequency.is_numbered == is_numbered  # with other opening hours
+    if is_same and (frequency.hours is None or (frequency.strides(times) > 0).all()):
+        return frequency
+    if is_same or n_following == len(times):
+        cure = "use rows at that step, or train a model on these (dataset.frequency)"
+        if is_same:
+            plain = replace(frequency, hours=None).code
+            cure = f"to read closed hours as gaps, set dataset.frequency={plain} dataset.fill=mask"
+        found = f"expected steps of {frequency.code}, found steps of {closest.code}"
+        raise InputError(f"{rows.name}, column {rows.time_col!r}: {found}; {cure}")
     return frequency
 
 
@@ -468,21 +430,16 @@ def check_steps(
             fills, note = False, "the last rows continue those of a year before, as with a wrong year: fix the dates"
         else:
             note = _fill_advice(config, get_args(Fill) if fills else [])
-        rows_missing = "1 row is missing" if missing == 1 else f"{missing} rows are missing"
-        report.add(
-            "gap",
-            f"{_unexpected(rows, frequency, int(gaps[0]) + 1)}: {rows_missing}"
-            f"{f' in {len(gaps)} gaps' if len(gaps) > 1 else ''}; {note}",
-            *([Repair("fill", fill)] if fills and config.fill is None else []),
-            **rows.place(int(gaps[0]) + 1),
-        )
+        line = f"{'1 row is' if missing == 1 else f'{missing} rows are'} missing"
+        line = f": {line}{f' in {len(gaps)} gaps' if len(gaps) > 1 else ''}; {note}"
+        cures = [Repair("fill", fill)] if fills and config.fill is None else []
+        report.problems.append(_unexpected("gap", rows, frequency, int(gaps[0]) + 1, line, *cures))
     if len(uneven):
-        line = f"{_unexpected(rows, frequency, int(uneven[0]) + 1)}{count_note(len(uneven), 'steps of another length')}"
-        line += "; write rows at equal steps"
+        line = f"{count_note(len(uneven), 'steps of another length')}; write rows at equal steps"
         if not has_step:
             line += f", or set {_settings_of('sum', rows)}, or, for means, such as of readings, "
             line += _settings_of("mean", rows)
-        report.add("uneven", line, **rows.place(int(uneven[0]) + 1))
+        report.problems.append(_unexpected("uneven", rows, frequency, int(uneven[0]) + 1, line))
     return missing
 
 
@@ -523,7 +480,7 @@ def check_cells(
         report: receives the problems.
         fill: proposal for empty cells, see `fill_for`; None: they cannot be filled.
     """
-    sound = are_sound(rows.values)
+    sound = in_range(*extremes(rows.values, np.array([0])))[0]
     for position, column in enumerate(rows.columns):
         if not sound[position] or column in text:  # a text cell may have been filled
             _check_column(rows, position, text.get(column, pd.Series(dtype=object)), config, fill, report)
@@ -535,11 +492,6 @@ def with_zeros(rows: Rows, text: Mapping[str, pd.Series]) -> Rows:
     for column, cells in text.items():
         values[np.isin(rows.lines, cells.index), rows.columns.index(column)] = 0.0
     return replace(rows, values=values)
-
-
-def are_sound(values: Float64[np.ndarray, "t c"]) -> Bool[np.ndarray, " c"]:
-    """Whether all values of each column are numbers in range; does not copy the values."""
-    return in_range(*extremes(values, np.array([0])))[0]
 
 
 def extremes(
@@ -580,26 +532,21 @@ def _check_column(
             if words and column != config.target and len(np.unique(values[np.isfinite(values)])) == 1:
                 cure = Repair("categorical", [column])  # such as 0 for no holiday, a and b for two kinds
                 advice += f", if all cells are names of categories dataset.categorical={to_display([column])}"
-            report.add(
-                code,
-                f"{rows.at(row, column)}: expected {expected}, found {cell}{count_note(n_bad, 'such cells')}; "
-                f"{advice if words else mark_advice(cell[1:-1])}{leave_out}",
-                *([cure] if words else without),
-                **rows.place(row, column),
+            line = (
+                f"expected {expected}, found {cell}{count_note(n_bad, 'such cells')}; "
+                f"{advice if words else mark_advice(cell[1:-1])}{leave_out}"
             )
+            report.problems.append(rows.problem(code, row, line, *([cure] if words else without), column=column))
     if empty.any() and not config.keeps_gaps:
         is_kept = config.fill is None and fill is not None and not empty.all()
         ends = empty[[0, -1]]
         fills = ["ffill"] * (not ends[0]) + ["linear"] * (not ends.any()) + ["zero"]
         advice = _fill_advice(config, fills) if is_kept or config.fill is not None else "fix the file"
         few = not (ends.any() and empty.mean() > MOST_EMPTY)
-        report.add(
-            "empty",
-            f"{rows.at(int(empty.argmax()), column)}: expected a number, found an empty cell or NaN"
-            f"{count_note(int(empty.sum()), 'such cells')}; {advice}{leave_out}",
-            *([Repair("fill", fill)] if is_kept and few else without),
-            **rows.place(int(empty.argmax()), column),
-        )
+        count = count_note(int(empty.sum()), "such cells")
+        line = f"expected a number, found an empty cell or NaN{count}; {advice}{leave_out}"
+        cures = [Repair("fill", fill)] if is_kept and few else without
+        report.problems.append(rows.problem("empty", int(empty.argmax()), line, *cures, column=column))
 
 
 def missing_words(text: pd.Series, n_rows: int) -> list[str]:
@@ -624,14 +571,15 @@ def check_doubts(table: Table, columns: Sequence[str], report: Report) -> None:
         if column not in table.doubts:
             continue
         (cell, row), mark = table.doubts[column], table.dialect.decimal
+        row += table.first_row
         both = f"{cell.replace(mark, '')} or {cell.replace(mark, '.')}"
         line = (
-            f"{table.name}, row {row + table.first_row}, column {column!r}: {cell!r} may be {both}, "
+            f"{table.name}, row {row}, column {column!r}: {cell!r} may be {both}, "
             f"because three digits follow every {mark!r} of the column; set dataset.thousands='{mark}' or "
             f"dataset.decimal='{mark}'"
         )
         if table.dialect.separator != ",":
-            report.add("marks", line, table=table.name, row=row + table.first_row, column=column)
+            report.problems.append(InputError(line, code="marks", table=table.name, row=row, column=column))
         else:
             values = table.frame[column].dropna().to_numpy()
             if are_smoother_as_thousands(values, values != np.floor(values)):
@@ -746,12 +694,12 @@ def check_outliers(rows: Rows, config: DatasetConfig, report: Report) -> None:
     for position, far in outliers_of(rows, config) if config.outliers is None else ():
         column = rows.columns[position]
         line = (
-            f"{rows.at(int(far[0]), column)}: {outlier_text(rows.values[:, position], far)}"
-            f"{count_note(len(far), 'such cells')}; if it is wrong, set dataset.outliers=missing"
-            f"{'' if config.fill else ' with dataset.fill=mask or ffill'}, if it is right, dataset.outliers=keep"
+            f"{outlier_text(rows.values[:, position], far)}{count_note(len(far), 'such cells')}; if it is wrong, set "
+            f"dataset.outliers=missing{'' if config.fill else ' with dataset.fill=mask or ffill'}, if it is right, "
+            "dataset.outliers=keep"
         )
-        place = rows.place(int(far[0]), column)
-        report.outliers.append(InputError(line, Repair("outliers", "missing"), code="outlier", **place))
+        cure = Repair("outliers", "missing")
+        report.problems.append(rows.problem(OUTLIER, int(far[0]), line, cure, column=column))
 
 
 def _without_outliers(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
@@ -787,15 +735,15 @@ def check_far(rows: Rows, config: DatasetConfig, report: Report) -> None:
     cells, others = are_far[:, position], rows.values[~are_far[:, position], position]
     keep = "" if config.fill is not None else " dataset.fill=mask"
     line = (
-        f"{rows.at(int(cells.argmax()), column)}: {' and '.join(numbers)} in {cells.sum()} of {len(cells)} cells, far "
-        f"from the others ({np.nanmin(others):g} to {np.nanmax(others):g})"
-        f"{count_note(len(columns), 'such columns')}; if it means a missing value, set dataset.missing_values="
-        f"{to_display(report.far)}{keep}, if it is right, dataset.outliers=keep"
+        f"{' and '.join(numbers)} in {cells.sum()} of {len(cells)} cells, far from the others ({np.nanmin(others):g} "
+        f"to {np.nanmax(others):g}){count_note(len(columns), 'such columns')}; if it means a missing value, set "
+        f"dataset.missing_values={to_display(report.far)}{keep}, if it is right, dataset.outliers=keep"
     )
-    if not are_far[-1].any():
-        report.warnings.append(line)
-    else:  # which a forecast would continue
-        report.outliers.append(InputError(line, code="outlier", **rows.place(int(cells.argmax()), column)))
+    problem = rows.problem(OUTLIER, int(cells.argmax()), line, column=column)
+    if are_far[-1].any():  # which a forecast would continue
+        report.problems.append(problem)
+    else:
+        report.warnings.append(str(problem))
 
 
 def far_numbers(values: Float64[np.ndarray, " t"]) -> list[str]:
@@ -826,10 +774,10 @@ def far_numbers(values: Float64[np.ndarray, " t"]) -> list[str]:
     return found
 
 
-def _unexpected(rows: Rows, frequency: Frequency, row: int) -> str:
+def _unexpected(code: str, rows: Rows, frequency: Frequency, row: int, line: str, *repairs: Repair) -> InputError:
     times = frequency.future(rows.timestamps[row - 1], 1)[0], rows.timestamps[row]
     expected, found = map(frequency.text if frequency.is_numbered else str, times)
-    return f"{rows.at(row)}: expected {expected} (step {frequency.code}), found {found}"
+    return rows.problem(code, row, f"expected {expected} (step {frequency.code}), found {found}{line}", *repairs)
 
 
 def repair(rows: Rows, config: DatasetConfig, report: Report, *, is_numbered: bool = False) -> Rows:
@@ -884,35 +832,34 @@ def _joined(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
             f"{usual_period(once)} next to dataset.duplicates=sum"
         )
     times, codes = step.periods(rows.timestamps)
-    empty, every, n = np.isnan(rows.values), np.arange(len(times)), len(times)
-
-    def totals(numbers: np.ndarray) -> Float64[np.ndarray, "n c"]:
-        return np.array([np.bincount(codes, each, n) for each in numbers.T]).reshape(-1, n).T
-
-    values, are_sums = totals(np.where(empty, 0.0, rows.values)), config.duplicates == "sum"
-    if not are_sums:
-        counts = totals(~empty)
-        values = np.where(counts > 0, values / np.maximum(counts, 1), np.nan)
-    elif config.fill != "zero":
-        values[totals(empty) > 0] = np.nan
-    order = np.lexsort((~empty.any(axis=1), codes))  # an empty cell is reported in its row
+    order = np.lexsort((~np.isnan(rows.values).any(axis=1), codes))  # an empty cell is reported in its row
     present, firsts = np.unique(codes[order], return_index=True)
-    firsts, place = order[firsts], np.searchsorted(present, every)
+    firsts, groups, are_sums = (
+        order[firsts],
+        pd.DataFrame(rows.values).groupby(codes),
+        config.duplicates == "sum",
+    )
+    joined, kept = (groups.sum(), np.arange(len(times))) if are_sums else (groups.mean(), present)
+    if are_sums and config.fill != "zero":
+        joined = joined.where(groups.count().eq(groups.size(), axis=0))
+    values = joined.reindex(kept, fill_value=0.0).to_numpy(copy=True)
     fixed = rows.positions([*config.categorical, *config.static_covariates])
-    values[:, fixed] = rows.values[firsts[np.searchsorted(present, every, side="right") - 1]][:, fixed]
-    period = f"({step.code}) of {len(rows)} rows from {rows.timestamps.min()} to {rows.timestamps.max()}"
-    if not are_sums:
-        report.repairs.append(f"{rows.name}: duplicates=mean: {len(present)} means {period}")
-        return replace(rows, timestamps=times[present], values=values[present], lines=rows.lines[firsts])
-    report.repairs.append(f"{rows.name}: duplicates=sum: {n} sums {period}, {n - len(present)} without rows are 0")
+    values[:, fixed] = rows.values[firsts[np.searchsorted(present, kept, side="right") - 1]][:, fixed]
+    report.repairs.append(
+        f"{rows.name}: duplicates={'sum' if are_sums else 'mean'}: {len(kept)} {'sums' if are_sums else 'means'} "
+        f"({step.code}) of {len(rows)} rows from {rows.timestamps.min()} to {rows.timestamps.max()}"
+        f"{f', {len(kept) - len(present)} without rows are 0' if are_sums else ''}"
+    )
     # seconds from the time of each period to its last row; of series, some are seldom sold
     lasts = (pd.Series(rows.timestamps).groupby(codes).max() - times[present]).dt.total_seconds().to_numpy()
-    if config.series_col is None and n > LEAST_VALUES and lasts[-1] < np.quantile(lasts[:-1], EARLY_END):
+    is_short = len(kept) > LEAST_VALUES and lasts[-1] < np.quantile(lasts[:-1], EARLY_END)
+    if are_sums and config.series_col is None and is_short:
         report.warnings.append(
             f"{rows.name}: the last sum, {step.text(times[-1])}, is of rows up to {rows.timestamps.max()}, earlier "
             "than in other periods; if more will follow, remove its rows"
         )
-    return replace(rows, timestamps=times, values=values, lines=rows.lines[firsts[place]])
+    lines = rows.lines[firsts[np.searchsorted(present, kept)]]
+    return replace(rows, timestamps=times[kept], values=values, lines=lines)
 
 
 def usual_period(once: pd.DatetimeIndex) -> str:
@@ -951,30 +898,17 @@ def _with_missing_rows(
         missing = np.where(missing > max_gap, 0, missing)
     if not 0 < missing.sum() <= MOST_NEW * len(rows):
         return rows, np.zeros(len(rows), dtype=bool)
-    # the new positions of the old rows
-    positions = np.concatenate([[0], np.cumsum(missing + 1)])
-    n = int(positions[-1]) + 1
-    values = np.full((n, len(rows.columns)), np.nan)
-    values[positions] = rows.values
-    new = np.ones(n, dtype=bool)
-    new[positions] = False
     first = int(np.flatnonzero(missing)[0])
     report.repairs.append(
         f"{rows.name}: fill={fill} inserted {counted(int(missing.sum()), 'missing row')}, first "
         f"{step.future(rows.timestamps[first], 1)[0]} before row {rows.lines[first + 1]}"
     )
-    lines = rows.lines[np.searchsorted(positions, np.arange(n))]
-    return replace(rows, timestamps=_continued(rows.timestamps, missing, step), values=values, lines=lines), new
-
-
-def _continued(times: pd.DatetimeIndex, missing: Int[np.ndarray, " gaps"], step: Frequency) -> pd.DatetimeIndex:
-    """The timestamps with `missing[i]` steps inserted after row i."""
-    pieces: list[pd.DatetimeIndex] = []
-    start = 0
-    for row in map(int, np.flatnonzero(missing)):
-        pieces += [times[start : row + 1], step.future(times[row], int(missing[row]))]
-        start = row + 1
-    return pd.DatetimeIndex(times[:0].append([*pieces, times[start:]]))
+    inserted = [step.future(rows.timestamps[row], int(missing[row])) for row in map(int, np.flatnonzero(missing))]
+    times = pd.DatetimeIndex(rows.timestamps.append(inserted).sort_values())
+    places = rows.timestamps.searchsorted(times)  # of the row at each time, or the one after it
+    new = np.asarray(rows.timestamps[places] != times)
+    values = np.where(new[:, None], np.nan, rows.values[places])
+    return replace(rows, timestamps=times, values=values, lines=rows.lines[places]), new
 
 
 def _filled(rows: Rows, new: Bool[np.ndarray, " t"], fill: Fill, config: DatasetConfig, report: Report) -> Rows:
@@ -996,7 +930,10 @@ def _filled(rows: Rows, new: Bool[np.ndarray, " t"], fill: Fill, config: Dataset
         filled.iloc[:, codes] = filled.iloc[:, codes].fillna(0.0)
     else:
         filled.iloc[:, codes] = frame.iloc[:, codes].ffill()
-    values = np.where(_in_long_run(empty, config.max_gap), np.nan, filled.to_numpy())
+    values = filled.to_numpy(copy=True)
+    if config.max_gap is not None:  # an empty cell is in the run of the last value before it
+        runs = pd.DataFrame(empty).apply(lambda cells: cells.groupby((~cells).cumsum()).transform("sum"))
+        values[empty & (runs > config.max_gap).to_numpy()] = np.nan
     said = (np.isnan(values) if fill == "mask" else empty & ~np.isnan(values)) & ~new[:, None]
     if said.any():
         row = int(said.any(axis=1).argmax())
@@ -1014,17 +951,6 @@ def _interpolated(frame: pd.DataFrame, first: int) -> pd.DataFrame:
     before = frame.iloc[:first].interpolate(limit_area="inside").ffill()
     filled.iloc[:first] = before.where(filled.iloc[:first].notna())
     return filled
-
-
-def _in_long_run(empty: Bool[np.ndarray, "t c"], max_gap: int | None) -> Bool[np.ndarray, "t c"]:
-    """Cells in runs of more than `max_gap` empty cells, per column."""
-    long = np.zeros_like(empty)
-    if max_gap is None:
-        return long
-    for column in np.flatnonzero(empty.any(axis=0)):
-        runs = np.cumsum(~empty[:, column])  # an empty cell has the number of the run's last value
-        long[:, column] = empty[:, column] & (np.bincount(runs, empty[:, column])[runs] > max_gap)
-    return long
 
 
 def ends_without(table: Table, column: str | None) -> bool:
@@ -1056,7 +982,7 @@ def until_observed(rows: Rows, text: Mapping[str, pd.Series], config: DatasetCon
 def read_cells(
     table: Table, time_col: str, columns: Sequence[str], times: pd.DatetimeIndex
 ) -> tuple[Rows, dict[str, pd.Series]]:
-    """Columns as numbers at these times of the last rows, and their text cells by column, for `check_cells`."""
-    values, positions = numbers(table, columns, len(times))
-    rows = Rows(table.name, time_col, tuple(columns), times, values, table.lines[len(table.frame) - len(times) :])
-    return rows, {column: table.end(len(times)).cells(column, where) for column, where in positions.items()}
+    """Columns as numbers at these times, and their text cells by column, for `check_cells`."""
+    values, positions = numbers(table, columns)
+    rows = Rows(table.name, time_col, tuple(columns), times, values, table.lines)
+    return rows, {column: table.cells(column, where) for column, where in positions.items()}

@@ -27,14 +27,8 @@ from informer.read.table import Table, without
 log = logging.getLogger(__name__)
 
 
-def numbers(
-    table: Table, columns: Sequence[str], last: int | None = None
-) -> tuple[Float64[np.ndarray, "t c"], dict[str, np.ndarray]]:
-    """Columns as numbers, NaN for other cells; and the positions of text cells, for each column that has some.
-
-    `last`: only of this many rows at the end.
-    """
-    table = table if last is None else table.end(last)
+def numbers(table: Table, columns: Sequence[str]) -> tuple[Float64[np.ndarray, "t c"], dict[str, np.ndarray]]:
+    """Columns as numbers, NaN for other cells; and the positions of text cells, for each column that has some."""
     frame = table.frame
     if are_plain(table, columns):
         places = {column: place for place, column in enumerate(frame.columns)}
@@ -202,18 +196,13 @@ def labelled(cells: pd.Series) -> tuple[np.ndarray, list[str]]:
     return indices, [label(value) for value in values]
 
 
-def numbered(cells: pd.Series, labels: Sequence[str]) -> Float64[np.ndarray, " t"]:
-    """Code of each cell's category; 0 if it is not in `labels`."""
-    numbers = {category: number for number, category in enumerate(labels, start=1)}
-    indices, categories = labelled(cells)
-    return np.array([numbers.get(category, 0) for category in categories], dtype=np.float64)[indices]
-
-
 def coded(table: Table, labels: Labels) -> Table:
-    """The table with codes in its categorical columns."""
-    codes = {
-        name: numbered(table.frame[name], categories) for name, categories in labels.items() if name in table.columns
-    }
+    """The table with codes in its categorical columns; 0 for a category that is not in `labels`."""
+    codes = dict[str, np.ndarray]()
+    for name in [name for name in labels if name in table.columns]:
+        indices, categories = labelled(table.frame[name])
+        places = pd.Index([*labels[name]], dtype="object").get_indexer(pd.Index(categories, dtype="object"))
+        codes[name] = (places + 1.0)[indices]
     return replace(table, frame=table.frame.assign(**codes)) if codes else table
 
 

@@ -171,13 +171,13 @@ def find_layout(file: str, text: str, config: DatasetConfig) -> Layout:
     given = "\t" if config.separator == TAB else config.separator or (named[1] if named else None)
     present = set(chain(*sampled))
     marks = [mark for mark in SEPARATORS if mark in present] if given is None else given.strip(" ")
-    heads = [head for head in (_Head.of(sampled, mark, config) for mark in marks) if head.is_table]
+    heads = [head for head in (_Head(sampled, mark, config) for mark in marks) if head.is_table]
     fitting = [head for head in heads if head.has_names and head.fit > 0.5]
     if given in (None, " ") and not any(head.is_above for head in fitting):
-        blank = [head for head in (_Head.of(sampled, mark, config) for mark in BLANKS) if head.is_table][:1]
+        blank = [head for head in (_Head(sampled, mark, config) for mark in BLANKS) if head.is_table][:1]
         by_tabs = max((len(head.names) for head in fitting if head.mark == "\t"), default=0)
         heads = [*fitting, *blank] if blank and len(blank[0].names) > by_tabs else heads
-    heads = heads or [_Head.of(sampled, given or ",", config)]
+    heads = heads or [_Head(sampled, given or ",", config)]
     if len(heads) > 1:
         heads.sort(key=lambda each: (-each.fit, -each._whole(each.below), not each.is_above, -len(each.names)))
     head = heads[0]
@@ -223,26 +223,19 @@ def _after_comments(lines: list[str], start: int) -> int:
     return marked[-1]
 
 
-@dataclass(frozen=True, slots=True)
 class _Head:
     """The first lines of a file, split at a separator.
 
-    Args:
+    Attributes:
         mark, rows: the separator, and the cells of each row.
         ends: number of lines up to the end of each row.
         header, first: indices of the row with the names of the columns, and of the first data row.
         names: names of the columns.
+        below: the data rows.
+        is_above: whether no line between the names and the rows is left out.
     """
 
-    mark: str
-    rows: Sequence[Sequence[str]]
-    ends: Sequence[int]
-    header: int
-    first: int
-    names: Sequence[str]
-
-    @classmethod
-    def of(cls, lines: Sequence[str], mark: str, config: DatasetConfig) -> "_Head":
+    def __init__(self, lines: Sequence[str], mark: str, config: DatasetConfig) -> None:
         rows, ends = split_lines(lines, mark)
         header, first, width = _places(rows)
         if config.skip_rows is not None or config.header is not None:
@@ -250,23 +243,19 @@ class _Head:
             header = filled[0] if config.skip_rows is not None else header
             after = [place for place in filled if place >= header][1 if config.header is None else config.header :]
             first = after[0] if after else len(rows)
-        names = list(rows[header])
-        if any(map(any, rows[header + 1 : first])):  # merged cells of a sheet are written as one
+        names, between, self.below = list(rows[header]), rows[header + 1 : first], rows[first:]
+        self.is_above = not any(map(any, between))
+        if not self.is_above:  # merged cells of a sheet are written as one
             names += [""] * (width - len(names))
         if config.header == 0:
             names = [f"column_{place}" for place in range(1, width + 1)]
-        elif (
-            (config.header or 0) > 1 or len(set(names)) < len(names) or _is_named_below(names, rows[header + 1 : first])
-        ):
+        elif (config.header or 0) > 1 or len(set(names)) < len(names) or _is_named_below(names, between):
             names = _joined(rows[header:first])
         if mark in BLANKS and width == len(names) + 1:  # times of two words, or row numbers without a name
             place = int(bool(date_formats(rows[first][0]))) if first < len(rows) else 0
             names.insert(place, "clock" if place else "")
-        return cls(mark, rows, ends, header, first, [name.lstrip("\ufeff ") for name in names])
-
-    @property
-    def below(self) -> Sequence[Sequence[str]]:
-        return self.rows[self.first :]
+        self.mark, self.rows, self.ends, self.header, self.first = mark, rows, ends, header, first
+        self.names = [name.lstrip("\ufeff ") for name in names]
 
     @property
     def has_names(self) -> bool:
@@ -275,10 +264,8 @@ class _Head:
 
     @property
     def is_table(self) -> bool:
-        """Whether the separator makes columns; if it is of blanks, of whole cells in every row but notes below them.
-
-        A row below the names that is longer than they are may have the names, so that blanks make no columns.
-        """
+        """Whether the separator makes columns; if it is of blanks, of whole cells in every row but notes below them,
+        and without a longer row below the names, since that may have the names."""
         rows = list(self.below)
         while self.mark in BLANKS and rows and (len(rows[-1]) != len(self.names) or self._whole(rows[-1:]) < 1.0):
             rows.pop()
@@ -292,11 +279,6 @@ class _Head:
     def fit(self) -> float:
         """Share of rows with as many cells as the header."""
         return (1 + sum(len(row) == len(self.names) for row in self.below)) / (1 + len(self.below))
-
-    @property
-    def is_above(self) -> bool:
-        """Whether no line between the names and the rows is left out."""
-        return not any(map(any, self.rows[self.header + 1 : self.first]))
 
     def _whole(self, rows: Sequence[Sequence[str]]) -> float:
         """Share of cells that are numbers, dates, empty or text without another separator."""
@@ -392,22 +374,23 @@ def _joined(rows: Sequence[Sequence[str]]) -> list[str]:
     return [" ".join(word for word in words[column] if word) for column in words]
 
 
+def _signs(content: bytes, encoding: str) -> list[str]:
+    """The characters of a text beyond ASCII; none of a text with another encoding."""
+    try:
+        return [sign for sign in codecs.getincrementaldecoder(encoding)().decode(content) if sign > "\x7f"]
+    except UnicodeDecodeError:
+        return []
+
+
 def _is_japanese(content: bytes) -> bool:
     """Whether nearly all signs are Japanese syllables, Chinese characters or full-width forms, some the first."""
-    try:
-        signs = [sign for sign in codecs.getincrementaldecoder("shift_jis")().decode(content) if sign > "\x7f"]
-    except UnicodeDecodeError:
-        return False
+    signs = _signs(content, "shift_jis")
     usual = sum("\u3000" <= sign <= "\u9fff" or "\uff01" <= sign <= "\uff5e" for sign in signs)
     return any("\u3041" <= sign <= "\u30ff" for sign in signs) and usual > 0.9 * len(signs)
 
 
 def _is_chinese(content: bytes) -> bool:
-    try:
-        text = codecs.getincrementaldecoder("gbk")().decode(content)
-    except UnicodeDecodeError:
-        return False
-    pairs = [sign.encode("gbk") for sign in text if sign > "\x7f"]
+    pairs = [sign.encode("gbk") for sign in _signs(content, "gbk")]
     # rows of the GB 2312 table: A1-A3 punctuation, B0-D7 the usual characters
     usual = sum(first in b"\xa1\xa2\xa3" or 0xB0 <= first <= 0xD7 for first, second in pairs if second >= 0xA1)
     return usual > 0.8 * len(pairs)

@@ -106,17 +106,15 @@ def _reaching(address: str) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except ImportError:
-        raise InputError(
-            f"{address}: remote files need packages: pip install fsspec, and s3fs (s3://), gcsfs (gs://) or aiohttp "
-            "(https://)"
-        ) from None
     except Exception as error:  # each store raises its own types
         cause = error.__cause__ if address.startswith(WEB) else None  # fsspec reports all errors as missing files there
         status = getattr(error, "status", getattr(cause, "status", None))  # HTTP status
-        if isinstance(error, FileNotFoundError) and (status == 404 or cause is None):
-            raise InputError(f"{address}: no such file, check the address") from None
         reason = type(cause or error).__name__ if status is None else f"answer {status}"
-        raise InputError(
-            f"{address}: cannot be reached ({reason}); check the address, the network and the store's credentials"
-        ) from None
+        line = f"cannot be reached ({reason}); check the address, the network and the store's credentials"
+        if isinstance(error, ImportError):
+            line = (
+                "remote files need packages: pip install fsspec, and s3fs (s3://), gcsfs (gs://) or aiohttp (https://)"
+            )
+        elif isinstance(error, FileNotFoundError) and (status == 404 or cause is None):
+            line = "no such file, check the address"
+        raise InputError(f"{address}: {line}") from None

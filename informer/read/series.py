@@ -17,16 +17,14 @@ from jaxtyping import Float64, Int
 
 from informer.base.errors import InputError, listed
 from informer.config.data import STEP, DatasetConfig
-from informer.config.model import WindowSizes
 from informer.read import checks, time_columns
-from informer.read.cells import is_encoded, key_cells
+from informer.read.cells import key_cells
 from informer.read.columns import CategoryReader, numbers, value_columns
 from informer.read.dialect import COMMON, Dialect
 from informer.read.frequency import Frequency, on_grid
 from informer.read.limits import LIMITS
 from informer.read.remote import is_remote, local_path
 from informer.read.shapes import prepared, with_missing_values
-from informer.read.split import cut_rows, remedy, shortage
 from informer.read.table import Table, are_dates, read_table
 from informer.read.times import times_of
 
@@ -177,24 +175,12 @@ def series_codes(table: Table, column: str) -> tuple[Int[np.ndarray, " t"], list
         raise table.missing("dataset.series_col", column)
     if not len(table.frame):
         raise table.without_rows()
-    codes, texts = _factorized(table.frame[column])
+    codes, texts = pd.factorize(table.frame[column])
     names = [str(name) for name in texts]
     empty = codes < 0 if "" not in names else (codes < 0) | (codes == names.index(""))
     if empty.any():
         raise InputError(f"{table.at(int(empty.argmax()), column)}: expected the name of a series, found an empty cell")
     return codes, names
-
-
-def _factorized(cells: pd.Series) -> tuple[Int[np.ndarray, " t"], Sequence[object]]:
-    """The number of each cell's text in the order of their first rows, and the texts."""
-    if is_encoded(cells):  # numbered in this order already, unless these are a part of the rows
-        codes, texts = np.asarray(cells.array.codes), list(cells.cat.categories)
-        firsts = np.maximum.accumulate(codes[np.append(True, codes[1:] != codes[:-1])])
-        numbered = np.unique(firsts[firsts >= 0])
-        if len(numbered) == len(texts) and (np.diff(firsts, prepend=-1) <= 1).all():
-            return codes, texts
-    codes, uniques = pd.factorize(cells)
-    return codes, list(uniques)
 
 
 def _step_with_holidays(times: pd.DatetimeIndex, end: int, config: DatasetConfig) -> Frequency | None:
@@ -210,114 +196,89 @@ def _step_with_holidays(times: pd.DatetimeIndex, end: int, config: DatasetConfig
     return step if step.closed else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """The rows of a table as numbers at times, one series below the other, before they are checked.
 
     Args:
+        table, config: the table, prepared, and the settings of its dataset.
+        name: name of the series if there is one.
+        categories: numbers the texts of categorical columns; None: they are numbers already.
+        trained_format: for prediction, time format of the training data, which resolves ambiguous dates.
+
+    Attributes:
         table, config: the table, and how it was read.
         report: problems of the table as a whole, of its names, number marks and times.
-        rows: the rows, grouped by series, and their positions in the table.
+        rows, places: the rows, grouped by series, and their positions in the table.
         text: cells of columns of numbers that are text, by series and column, indexed by row number.
         time_format: format of the times; None if they were timestamps.
         is_timed: whether the times could be read; otherwise the rows are those of one series.
         names, ends: name of each series, and the end of its rows.
         low, high: least and largest value of each column of each series; NaN where one is missing.
+
+    Raises:
+        InputError: no rows, no column of series names, an empty cell in it, or none before `dataset.since`.
     """
 
-    table: Table
-    config: DatasetConfig
-    report: checks.Report
-    rows: checks.Rows
-    places: Int[np.ndarray, " t"]
-    text: Mapping[int, Mapping[str, pd.Series]]
-    time_format: str | None
-    is_timed: bool
-    names: Sequence[str]
-    ends: Int[np.ndarray, " s"]
-    low: Float64[np.ndarray, "s c"]
-    high: Float64[np.ndarray, "s c"]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         table: Table,
         config: DatasetConfig,
         name: str,
         *,
         categories: CategoryReader | None = None,
         trained_format: str | None = None,
-    ) -> "Reading":
-        """Read the cells of all series of a table.
-
-        Args:
-            table, config: the table, prepared, and the settings of its dataset.
-            name: name of the series if there is one.
-            categories: numbers the texts of categorical columns; None: they are numbers already.
-            trained_format: for prediction, time format of the training data, which resolves ambiguous dates.
-
-        Raises:
-            InputError: no rows, no column of series names, an empty cell in it, or none before `dataset.since`.
-        """
+    ) -> None:
         if not len(table.frame):
             raise table.without_rows()
         if categories is not None:
             table, config = categories.coded(table, config)
-        report, names, codes = checks.Report(), [name], np.zeros(len(table.frame), dtype=np.int64)
+        self.report, names, codes = checks.Report(), [name], np.zeros(len(table.frame), dtype=np.int64)
         if config.series_col is not None:
             codes, names = series_codes(table, config.series_col)
             table = table.without([config.series_col])
         table = with_missing_values(table, config)
-        time_col, columns, time_format, times = "", tuple[str, ...](), None, None
-        with report.gathering():
+        time_col, columns, times = "", tuple[str, ...](), None
+        self.time_format: str | None = None
+        with self.report.gathering():
             time_col = time_columns.find_time_column(table, config.time_col)
-            checks.check_names(table, None if config.columns is None else (time_col, *config.columns), report)
+            checks.check_names(table, None if config.columns is None else (time_col, *config.columns), self.report)
             columns = value_columns(table, time_col, config)
-            checks.check_doubts(table, columns, report)
-            with report.gathering():  # from all rows, since those of one series may be ambiguous
+            checks.check_doubts(table, columns, self.report)
+            with self.report.gathering():  # from all rows, since those of one series may be ambiguous
                 groups = codes if config.timezone is not None and len(names) > 1 else None
-                time_format, times = times_of(table, time_col, config, trained_format, groups)
-        is_timed, places = times is not None, np.arange(len(table.frame))
+                self.time_format, times = times_of(table, time_col, config, trained_format, groups)
+        self.is_timed, places = times is not None, np.arange(len(table.frame))
         if times is None:
             times, names, codes = pd.DatetimeIndex(np.full(len(codes), "NaT", "datetime64[s]")), [name], 0 * codes
         values, words = numbers(table, columns)
         rows = checks.Rows(table.name, time_col, tuple(columns), times, values, table.lines)
-        if is_timed and config.since is not None:
-            places = np.flatnonzero(checks.from_date(times, config.since, table.name))
+        if self.is_timed and config.since is not None:
+            is_old = times.tz_localize(None) < pd.Timestamp(config.since).tz_localize(None)
+            if is_old.all():
+                raise InputError(f"dataset.since={config.since}: {table.name} ends before, at {times.max()}")
+            places = np.flatnonzero(~is_old)
             codes, kept = pd.factorize(codes[places])
             names = [names[k] for k in kept]
         if np.count_nonzero(np.diff(codes)) >= len(names):  # not one series after the other
             order = np.argsort(codes, kind="stable")
             places, codes = places[order], codes[order]
-        text = dict[int, dict[str, pd.Series]]()
+        self.text: dict[int, dict[str, pd.Series]] = {}
         for column, positions in words.items():
             of_cells = pd.Series(codes, index=places).reindex(positions).dropna()
             for k, cells in of_cells.groupby(of_cells):
-                text.setdefault(int(k), {})[column] = table.cells(column, cells.index.to_numpy())
+                self.text.setdefault(int(k), {})[column] = table.cells(column, cells.index.to_numpy())
         if len(places) < len(rows) or (np.diff(places) != 1).any():
             rows = rows.take(places)
-        ends = np.cumsum(np.bincount(codes, minlength=len(names)))
-        low, high = checks.extremes(rows.values, np.append(0, ends[:-1]))
-        if is_timed and (step := _step_with_holidays(rows.timestamps, int(ends[0]), config)) is not None:
+        self.rows, self.places, self.names = rows, places, names
+        self.ends = np.cumsum(np.bincount(codes, minlength=len(names)))
+        self.low, self.high = checks.extremes(rows.values, np.append(0, self.ends[:-1]))
+        if self.is_timed and (step := _step_with_holidays(rows.timestamps, int(self.ends[0]), config)) is not None:
             config = replace(config, frequency=step.code)
-            report.repairs.append(
+            self.report.repairs.append(
                 f"{table.name}: no rows on holidays of {step.closed}, which are closed days and not forecast; "
                 f"dataset.frequency={replace(step, closed='').code} reads them as gaps"
             )
-        return cls(
-            table=table,
-            config=config,
-            report=report,
-            rows=rows,
-            places=places,
-            text=text,
-            time_format=time_format,
-            is_timed=is_timed,
-            names=names,
-            ends=ends,
-            low=low,
-            high=high,
-        )
+        self.table, self.config = table, config
 
     @property
     def lengths(self) -> list[int]:
@@ -339,7 +300,6 @@ class Reading:
         for line in report.repairs:
             log.info(line)
         report.refuse()
-        report.warn()
         assert series is not None  # else there are problems
         return replace(series, repairs=tuple(report.repairs)) if report.repairs else series
 
@@ -349,7 +309,6 @@ class Reading:
         *,
         like: Series | None = None,
         step: str | None = None,
-        sizes: WindowSizes | None = None,
         history: int | None = None,
     ) -> tuple[Series | None, checks.Report]:
         """Repair and check the rows of a series: the series, None if it cannot be read, and all problems, warnings and
@@ -359,53 +318,57 @@ class Reading:
             k: its number.
             like: another series, in whose step this one probably is.
             step: the step that it must have; None: that of the settings.
-            sizes: for training, sizes of a window; each part of the split must contain at least one.
             history: for prediction, number of rows needed from the end. Of older rows only the times are checked.
         """
-        config = self.config
-        report = deepcopy(self.report) if k == 0 else checks.Report()
-        own, text = slice(int(self.ends[k - 1]) if k else 0, int(self.ends[k])), self.text.get(k, {})
-        rows = self.rows.take(own, name=self.label(k))
+        config, report = self.config, deepcopy(self.report) if k == 0 else checks.Report()
+        own = slice(int(self.ends[k - 1]) if k else 0, int(self.ends[k]))
+        text: Mapping[str, pd.Series] = self.text.get(k, {})
+        rows, is_numbered = self.rows.take(own, name=self.label(k)), self.time_format == STEP
+        name, time_col = rows.name, rows.time_col
         if not self.is_timed:
             rows = rows.end(history)
             checks.check_cells(rows, text, config, report, checks.fill_for(rows, 0) if rows.columns else None)
             return None, report
-        frequency, missing, n_unread = None, 0, 0
-        may_be_constant = True
+        frequency, missing, n_unread, may_be_constant = None, 0, 0, True
         if like is not None and not text and (times := self._regular(k, rows, like)) is not None:
             read = ordered = replace(rows, timestamps=times).end(history)
             frequency, may_be_constant = like.frequency, bool((self.low[k] == self.high[k]).any())
         else:
             config = config if step is None else replace(config, frequency=step)
-            read, text, unread, has_steps = self._repaired(rows, text, self.places[own], config, report)
+            set_step = Frequency.parse(config.frequency) if config.frequency else None
+            if checks.joins_rows(rows.timestamps, config):  # a row with text has no row of its own any more
+                checks.check_cells(rows, text, replace(config, fill="mask"), report)
+                rows, text = checks.with_zeros(rows, text), {}
+            elif not is_numbered and (rounded := on_grid(rows.timestamps, set_step)) is not None:
+                rows = replace(rows, timestamps=rounded[0])
+                report.repairs.append(f"{name}: {rounded[1]}")
+            places, form = self.places[own], self.time_format
+            unread = checks.check_times(self.table, time_col, rows.timestamps, form, report, name, places)
+            rows, ahead = checks.until_observed(rows, text, config)
+            if ahead:
+                report.repairs.append(f"{name}: {ahead}")
+            rows = rows.take(np.asarray(rows.timestamps.notna())) if rows.timestamps.hasnans else rows
+            read = checks.repair(rows, config, report, is_numbered=is_numbered)
+            has_steps = not checks.check_clock_changes(read, report) and checks.check_order(read, config, report)
             read, n_unread = read.end(history), len(unread)
             ordered = read.in_order()
             with report.gathering():
                 if len(ordered):
-                    frequency = checks.choose_step(ordered, config.frequency, is_numbered=self.time_format == STEP)
+                    frequency = checks.choose_step(ordered, config.frequency, is_numbered=is_numbered)
                     if has_steps and (config.fill is None or read.is_increasing):  # others are not filled
                         missing = checks.check_steps(ordered, frequency, unread, config, report)
-            is_sound = not len(ordered) or checks.are_sound(ordered.values).all()
-            fill = "linear" if is_sound else checks.fill_for(ordered, missing)
+            fill = checks.fill_for(ordered, missing) if len(ordered) else "linear"
             checks.check_cells(read, text, config, report, fill)
         checks.check_outliers(read, config, report)
         if history is not None and len(read) + n_unread < history and config.short != "pad":
             line = f"{rows.name}: expected at least seq_len={history} rows of history, found {len(read) + n_unread}"
-            report.add("history", line, table=rows.name)
+            report.problems.append(InputError(line, code="history", table=rows.name))
         if frequency is None:
             return None, report
         if history is None:
             checks.check_far(ordered, config, report)
             fixed = [*config.categorical, *config.static_covariates, *text]
             report.warnings += checks.constant_columns(ordered, fixed) if may_be_constant else []
-        if sizes is not None:
-            with report.gathering():
-                n_rows = len(read) + n_unread
-                times = ordered.timestamps if n_rows == len(ordered) else frequency.grid(ordered.timestamps[0], n_rows)
-                split = cut_rows(times, frequency, config.split)
-                lacking = shortage(split, len(times), config.split, sizes=sizes, name=self.names[k])
-                if lacking is not None:
-                    report.add(checks.SHORT, lacking + remedy(sizes), table=rows.name)
         series = Series(
             name=self.names[k],
             timestamps=ordered.timestamps,
@@ -434,29 +397,3 @@ class Reading:
             return like.timestamps
         is_rising = times.dtype == like.timestamps.dtype and not times.hasnans and rows.is_increasing
         return times if is_rising and (like.frequency.strides(times) == 1).all() else None
-
-    def _repaired(
-        self,
-        rows: checks.Rows,
-        text: Mapping[str, pd.Series],
-        places: np.ndarray,
-        config: DatasetConfig,
-        report: checks.Report,
-    ) -> tuple[checks.Rows, Mapping[str, pd.Series], Int[np.ndarray, " k"], bool]:
-        """Rows of a series at rounded times, with the requested repairs, and the text that they still have; row numbers
-        of cells that are no times; and whether the others are in order, so that their steps can be checked."""
-        times, is_numbered = rows.timestamps, self.time_format == STEP
-        step, joins = Frequency.parse(config.frequency) if config.frequency else None, checks.joins_rows(times, config)
-        if not is_numbered and not joins and (rounded := on_grid(times, step)) is not None:
-            rows = replace(rows, timestamps=rounded[0])
-            report.repairs.append(f"{rows.name}: {rounded[1]}")
-        if joins:  # a row with text has no row of its own any more
-            checks.check_cells(rows, text, replace(config, fill="mask"), report)
-            rows, text = checks.with_zeros(rows, text), {}
-        unread = checks.check_times(self.table, rows.time_col, times, self.time_format, report, rows.name, places)
-        rows, ahead = checks.until_observed(rows, text, config)
-        if ahead:
-            report.repairs.append(f"{rows.name}: {ahead}")
-        read = checks.repair(rows.timed, config, report, is_numbered=is_numbered)
-        is_clock_change = checks.check_clock_changes(read, report)
-        return read, text, unread, not is_clock_change and checks.check_order(read, config, report)

@@ -25,7 +25,7 @@ from pandas.api.types import is_numeric_dtype, is_string_dtype
 from pandas.errors import EmptyDataError, ParserError
 
 from informer.base.errors import MOST_SHOWN, InputError, counted, listed, reason_of
-from informer.base.files import reading
+from informer.base.files import csv_text, reading
 from informer.config.data import LONGEST_CELL, DatasetConfig
 from informer.read.cells import EMPTY_MARKS, EMPTY_WORDS, check_lengths
 from informer.read.dialect import (
@@ -148,10 +148,6 @@ class Table:
         if isinstance(index, pd.RangeIndex):  # whose own array pandas would keep
             return np.arange(index.start + self.first_row, index.stop + self.first_row, index.step)
         return index.to_numpy() + self.first_row
-
-    def end(self, n: int) -> "Table":
-        """The last n rows, or all if there are fewer."""
-        return self if n >= len(self.frame) else replace(self, frame=self.frame.iloc[-n:])
 
     def without(self, columns: Collection[str]) -> "Table":
         """The table without these columns."""
@@ -415,14 +411,7 @@ def _texts(rows: pd.DataFrame, words: Sequence[str] = ()) -> list[list[str]]:
 
 def _distinct(names: Sequence[str]) -> list[str]:
     """Names as pandas makes them: those without text are numbered, and those that occur again."""
-    taken, used, seen = set(names), dict[str, None](), Counter[str]()
-    for place, name in enumerate(names):
-        new = first = name or f"Unnamed: {place}"
-        while new in used or (new != name and new in taken):
-            seen[first] += 1
-            new = f"{first}.{seen[first]}"
-        used[new] = None
-    return [*used]
+    return [*pd.read_csv(io.StringIO(csv_text([names])), nrows=0, index_col=False).columns]
 
 
 def _repeated(names: Sequence[str]) -> tuple[str, ...]:

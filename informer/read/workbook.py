@@ -12,8 +12,8 @@ from datetime import date, datetime, time
 from functools import reduce
 from html import unescape
 from pathlib import Path
-from typing import IO, Any
-from xml.parsers.expat import ExpatError, ParserCreate
+from typing import Any
+from xml.etree import ElementTree
 
 from informer.base.errors import InputError, listed, reason_of
 from informer.config.data import DatasetConfig
@@ -32,9 +32,6 @@ WRITTEN: dict[str, Any] = {"separator": ",", "decimal": ".", "thousands": "", "e
 
 DAYS_TO_1970, DAYS_TO_1970_FROM_1904 = 25_569, 24_107
 """Days from the start of spreadsheet dates to 1970, also of workbooks whose calendar begins in 1904."""
-
-ROW_DEPTH = 3
-"""Depth of a row in a sheet: worksheet, sheetData, row."""
 
 EXACT = 1 << 53
 """Integers below this are exact in double precision."""
@@ -116,7 +113,7 @@ class _Book:
         wanted = self._config.sheet
         first: tuple[str, list[list[Any]]] | None = None
         for name in names if wanted is None else [names[_place(self._path, names, wanted)]]:
-            cells = self._scanned(name)
+            cells = self._scanned(name) if name in self._parts else {}
             sheet = book.get_sheet_by_name(name)
             rows = [*map(list, sheet.iter_rows())] if sheet.height else []
             self._fill_blanks(rows, cells, (sheet.start or (0, 0))[1])
@@ -132,16 +129,34 @@ class _Book:
     def _scanned(self, name: str) -> dict[tuple[int, int], tuple[str, str]]:
         """The error and the formula of each cell of a sheet that has an error, or a formula without a value, by row and
         column from 1; checks the limits before the library makes an array of all cells."""
-        if name not in self._parts:
-            return {}
-        scan = _Scan(self._path, self._config)
+        found: dict[tuple[int, int], tuple[str, str]] = {}
+        n_rows = n_columns = row = column = 0
+        inside: ElementTree.Element | None = None
         self._file.seek(0)
         with zipfile.ZipFile(self._file) as archive, archive.open(self._parts[name]) as part:
-            scan.read(part)
-        check_table(self._path, scan.n_rows, scan.n_columns, self._config)
-        n_bytes = scan.n_rows * scan.n_columns * CELL
-        check_ratio(self._path, n_bytes, self._path.stat().st_size, self._config)
-        return scan.found
+            for event, element in ElementTree.iterparse(part, ("start", "end")):
+                kind, place = _name(element), element.get("r", "")
+                if kind == "row" and inside is None:
+                    inside, row, column = element, int(place or row + 1), 0
+                elif inside is not None and inside is element:
+                    inside.clear()
+                    inside = None
+                elif kind == "c" and event == "end":
+                    letters = place.rstrip("0123456789").upper()
+                    row = int(place[len(letters) :] or row)
+                    column = reduce(lambda n, letter: 26 * n + ord(letter) - ord("A") + 1, letters, 0) or column + 1
+                    n_rows, n_columns = max(n_rows, row), max(n_columns, column)
+                    check_table(self._path, 1, column, self._config)
+                    texts = {_name(each): each.text or "" for each in element}
+                    formula, value, is_error = texts.get("f", ""), texts.get("v", ""), element.get("t") == "e"
+                    if is_error or (formula and not value):
+                        found[row, column] = value if is_error else "", formula
+                if row > MOST_ROWS:
+                    most = f"more than {MOST_ROWS:,} rows, which no sheet has"
+                    raise InputError(f"{self._path}: {most}; save the workbook again")
+        check_table(self._path, n_rows, n_columns, self._config)
+        check_ratio(self._path, n_rows * n_columns * CELL, self._path.stat().st_size, self._config)
+        return found
 
     def _fill_blanks(self, rows: list[list[Any]], found: dict[tuple[int, int], tuple[str, str]], before: int) -> None:
         """Put errors such as #DIV/0!, which the library leaves out, in blank cells, and check that formulas have saved
@@ -159,49 +174,9 @@ class _Book:
             cells[place] = error
 
 
-class _Scan:
-    """Size of a sheet, and its cells that have an error, or a formula without a value, see `_Book`."""
-
-    def __init__(self, path: Path, config: DatasetConfig) -> None:
-        self._path, self._config = path, config
-        self.n_rows = self.n_columns = 0
-        self.found: dict[tuple[int, int], tuple[str, str]] = {}
-        self._depth = self._row = self._column = 0
-        self._is_error, self._inside, self._texts = False, "", {"f": "", "v": ""}
-
-    def read(self, part: IO[bytes]) -> None:
-        """Read the sheet; errors as in `sheet_text`."""
-        parser = ParserCreate()
-        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
-        parser.CharacterDataHandler = self._text
-        parser.ParseFile(part)
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self._depth += 1
-        self._inside = name
-        if name == "row" and self._depth == ROW_DEPTH:
-            self._row, self._column = int(attributes.get("r", self._row + 1)), 0
-        elif name == "c":
-            letters = attributes.get("r", "").rstrip("0123456789")
-            given = reduce(lambda count, letter: 26 * count + ord(letter) - ord("A") + 1, letters.upper(), 0)
-            self._row = int(attributes.get("r", "")[len(letters) :] or self._row)
-            self._column = given or self._column + 1
-            self._is_error, self._texts = attributes.get("t") == "e", {"f": "", "v": ""}
-            self.n_rows, self.n_columns = max(self.n_rows, self._row), max(self.n_columns, self._column)
-            check_table(self._path, 1, self._column, self._config)
-        if self._row > MOST_ROWS:
-            raise InputError(f"{self._path}: more than {MOST_ROWS:,} rows, which no sheet has; save the workbook again")
-
-    def _text(self, piece: str) -> None:
-        if self._inside in self._texts:
-            self._texts[self._inside] += piece
-
-    def _end(self, name: str) -> None:
-        self._depth -= 1
-        self._inside = ""
-        formula, value = self._texts.values()
-        if name == "c" and (self._is_error or (formula and not value)):
-            self.found[self._row, self._column] = value if self._is_error else "", formula
+def _name(element: ElementTree.Element) -> str:
+    """The name of an element, without its namespace."""
+    return element.tag.rpartition("}")[2]
 
 
 def _tags(xml: str, name: str) -> list[dict[str, str]]:
@@ -245,6 +220,6 @@ def _damage(path: Path) -> Iterator[None]:
         raise
     except (
         *(python_calamine.CalamineError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError),
-        *(ExpatError, NotImplementedError, RuntimeError),
+        *(ElementTree.ParseError, NotImplementedError, RuntimeError),
     ) as error:
         raise InputError(f"{path}: cannot be read as an Excel workbook ({reason_of(error)}); save it again") from error

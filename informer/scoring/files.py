@@ -135,7 +135,6 @@ def _numbers(table: Table, names: Sequence[str]) -> dict[str, np.ndarray]:
     for column, values in zip(names, rows.values.T, strict=True):  # one at a time: none can be left out
         check_cells(replace(rows, columns=(column,), values=values[:, None]), text, DatasetConfig(fill="mask"), report)
     report.refuse()
-    report.warn()
     return dict(zip(names, rows.values.T, strict=True))
 
 

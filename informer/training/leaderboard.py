@@ -226,7 +226,7 @@ def _trained(name: str, task: _Task, settings: Mapping[str, Any]) -> Forecasts:
             replace(config, dataset=dataset, future_covariates=[*known]),
             run,
             Console(quiet=True),
-            read=lambda sizes: source,
+            read=lambda: source,
         )
         model = TrainedModel.load(run.path, device=task.device)
     member, parts = replace(model.member, levels=DECILES), list[Forecasts]()

@@ -22,7 +22,6 @@ from informer.checkpoint.network import check_attention, resolve_decoder
 from informer.checkpoint.paths import LOG, REFIT
 from informer.checkpoint.restore import restore_model
 from informer.config import conversion
-from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command
 from informer.config.training import TrainConfig
 from informer.data.dataset import Data, Source, build_data, read_dataset
@@ -64,8 +63,8 @@ from informer.training.transform import with_transform
 
 log = logging.getLogger(__name__)
 
-Read = Callable[[WindowSizes], Source]
-"""Reads the series of a dataset; the argument is the size of the windows."""
+Read = Callable[[], Source]
+"""Reads the series of a dataset."""
 
 
 def train(settings: TrainConfig, folder: RunFolder, console: Console, *, read: Read | None = None) -> Scores | None:
@@ -137,7 +136,7 @@ def _run(
         processes = open_things.enter_context(Processes.started(device, minutes))
         open_things.enter_context(resumable(folder))
 
-        source = read(settings.sizes)
+        source = read()
         report("preparing the data and fitting linear parts")
         settings, choice = with_transform(settings, source, device)
         data = build_data(settings, device, source=source)

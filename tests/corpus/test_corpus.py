@@ -54,8 +54,8 @@ def read(source: list[Path] | object, settings: Plain) -> Any:
 
     config = check(node_of(DatasetConfig, plain_settings(settings)))
     if isinstance(source, list):
-        return read_panel(source, config, None)
-    return read_panel(prepared(table_of_frame(frame_of(source, "frame"), "frame"), config), config, None)
+        return read_panel(source, config)
+    return read_panel(prepared(table_of_frame(frame_of(source, "frame"), "frame"), config), config)
 
 
 class Log(logging.Handler):

@@ -11,7 +11,6 @@ from dataset_cases import dataset
 from entry_points import ROOT
 
 from informer import InputError
-from informer.config.model import WindowSizes
 from informer.data.columns import Roles
 from informer.data.dataset import read_source
 from informer.read.files import find_file
@@ -68,9 +67,7 @@ def test_a_file_in_its_published_form_is_read_and_split(
     config = dataset(name)
     assert config.file is not None
     frame.to_csv(tmp_path / config.file, index=False)
-    source = read_source(
-        config, sizes=WindowSizes(seq_len=36, label_len=18, pred_len=24), roles=Roles(), data_dir=tmp_path
-    )
+    source = read_source(config, roles=Roles(), data_dir=tmp_path)
     (series,) = source.panel
     assert list(series.columns) == columns
     assert source.columns.targets[-1] == config.target

@@ -6,7 +6,7 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 import pytest
-from dataset_cases import SIZES, made, write
+from dataset_cases import made, write
 from entry_points import call, done
 from stores import checked, series_from_frame
 
@@ -105,7 +105,7 @@ def test_no_repair_loses_rows_with_a_wrong_year(
     frame = made(n, freq, start="2020-03-01").astype({"date": "datetime64[s]"})
     frame.loc[n - n_wrong :, "date"] += shift
     frame = frame[::step].reset_index(drop=True)
-    (diagnosis,) = Examined.of(write(frame, tmp_path / "mine.csv"), DatasetConfig()).diagnoses
+    (diagnosis,) = Examined(write(frame, tmp_path / "mine.csv"), DatasetConfig()).diagnoses
     assert diagnosis.repairs is None
     assert any("wrong year" in str(problem) for problem in diagnosis.report.problems) or freq in ("W", "B")
     asked = DatasetConfig(sort=True, duplicates="mean", confirm=["duplicates"])
@@ -120,7 +120,7 @@ def test_no_repair_loses_rows_with_a_wrong_year(
 def test_copies_and_late_rows_at_the_end_are_repaired(rows: list[int], tmp_path: Path) -> None:
     """Fails if every row that goes back in time is taken for one with a wrong year."""
     frame = made(400)
-    (diagnosis,) = Examined.of(write(frame.iloc[rows], tmp_path / "mine.csv"), DatasetConfig()).diagnoses
+    (diagnosis,) = Examined(write(frame.iloc[rows], tmp_path / "mine.csv"), DatasetConfig()).diagnoses
     assert diagnosis.repaired is not None
     np.testing.assert_array_equal(diagnosis.repaired.values, frame[COLUMNS])
 
@@ -263,6 +263,6 @@ def test_outliers_of_one_of_many_series(tmp_path: Path) -> None:
     parts[2].loc[399, "y"] = 1e9
     path = write(pd.concat(parts, ignore_index=True), tmp_path / "long.csv")
     dataset = DatasetConfig(path=str(path), series_col="name", outliers="missing", fill="mask")
-    panel = read_source(dataset, sizes=SIZES, roles=Roles(), data_dir=tmp_path).panel
+    panel = read_source(dataset, roles=Roles(), data_dir=tmp_path).panel
     np.testing.assert_allclose([series.values[:, 0] for series in panel], expected, rtol=1e-15)
     assert [len(series.repairs) for series in panel] == [0, 0, 2, 0]

@@ -107,7 +107,7 @@ def test_series_and_categories(tmp_path: Path) -> None:
         categorical=["product"],
         columns=["amount", "product"],
     )
-    for series in read_panel([tmp_path / "f.csv"], config, None):
+    for series in read_panel([tmp_path / "f.csv"], config):
         own = frame[frame["store"] == series.name].set_index("sold").resample("D")
         np.testing.assert_allclose(series.values[:, 0], own["amount"].sum())
         first = own["product"].first().ffill().map({"x": 1, "y": 2, "z": 3})

@@ -14,7 +14,6 @@ from stores import read_series, series_from_table
 
 from informer import InputError
 from informer.config.data import DatasetConfig
-from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
 from informer.read.cells import key_cells
 from informer.read.series import Series, table_of_file
@@ -93,7 +92,7 @@ def test_series_keep_their_names_and_values(rng: np.random.Generator, tmp_path: 
     (tmp_path / "f.csv").write_text(text)
     key = columns[0] if len(columns) == 1 else f"[{','.join(columns)}]"
     config = DatasetConfig(series_col=key, missing_values=[str(missing)], fill="mask")
-    panel = read_panel([tmp_path / "f.csv"], config, WindowSizes(seq_len=6, label_len=0, pred_len=1))
+    panel = read_panel([tmp_path / "f.csv"], config)
     found = {tuple(key_cells(key, each.name).values()): each for each in panel}
     assert found.keys() == values.keys()
     for cells, load in values.items():
