@@ -536,7 +536,12 @@ def _finding(
     reading, diagnosis, target = found.reading, found.diagnoses[k], settings.target
     report, series, name, n_rows = diagnosis.report, diagnosis.series, reading.label(k), reading.lengths[k]
     repairs, sizes, conclusion = _advice(reading.table, diagnosis, settings, path)
-    columns, problems = () if series is None else series.columns, [*report.problems]
+    columns, problems, gaps = () if series is None else series.columns, [*report.problems], list[str]()
+    is_masked = settings.dataset.fill is None and Repair("fill", "mask") in (diagnosis.repairs or ())
+    values = diagnosis.repaired.values if is_masked and diagnosis.repaired is not None else np.zeros(1)
+    if (share := float(np.isnan(values).mean())) >= checks.MANY_MISSING:
+        kept = "dataset.fill=mask keeps them missing, where dataset.fill=linear would invent them"
+        gaps = [f"gaps:     {share:.0%} of the values are missing; {kept}"]
     problems += [] if series is None else _too_short(series, settings.dataset, settings.sizes)
     if sizes is not None and path is not None:
         whole = _configured(settings.dataset, repairs or (), proposed)
@@ -547,7 +552,7 @@ def _finding(
         *(f"warning:  {line}" for line in report.warnings),
         f"problems: {len(problems) or 'none'}",
         *checks.grouped(problems),
-        *_gap_lines(diagnosis, settings.dataset),
+        *gaps,
         *(_calendar_lines(proposed) if path is not None else ()),
         *conclusion,
     ]
@@ -575,18 +580,6 @@ def _configured(dataset: DatasetConfig, repairs: Sequence[Repair], proposed: Seq
     """`dataset` with repairs, and with settings for other columns unless the repairs restrict the columns."""
     dataset = repaired(dataset, repairs)
     return dataset if dataset.columns is not None else repaired(dataset, proposed)
-
-
-def _gap_lines(diagnosis: Diagnosis, dataset: DatasetConfig) -> Iterator[str]:
-    """The line that reports a large share of missing values, with the setting that keeps them missing."""
-    is_masked = dataset.fill is None and Repair("fill", "mask") in (diagnosis.repairs or ())
-    if not is_masked or diagnosis.repaired is None:
-        return
-    if (share := float(np.isnan(diagnosis.repaired.values).mean())) >= checks.MANY_MISSING:
-        yield (
-            f"gaps:     {share:.0%} of the values are missing; dataset.fill=mask keeps them missing, where "
-            "dataset.fill=linear would invent them"
-        )
 
 
 def _summary(findings: Sequence[Finding]) -> RichTable:

@@ -7,7 +7,7 @@ category. Codes number the known categories from 1; 0 is an unknown category.
 import logging
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
@@ -72,21 +72,6 @@ def has_words(table: Table, column: str) -> bool:
     if pd.api.types.is_numeric_dtype(cells):
         return False
     return not may_be_text(cells) or bool(cells.dropna().astype(str).str.contains(rf"[^\s\d.,{APOSTROPHES}+-]").any())
-
-
-def check_no_times(table: Table, columns: Sequence[str]) -> None:
-    """Check that no column has times or durations, whose unit as numbers would be ambiguous; those of a text are words.
-
-    Raises:
-        InputError: names the first such column.
-    """
-    for column in columns if table.is_frame else ():
-        dtype = table.frame[column].dtype
-        if dtype.kind in "mM":
-            raise InputError(
-                f"{table.name}, column {column!r}: expected numbers, found {dtype}; write it as a number,"
-                f" or leave it out with dataset.exclude={to_display([column])}"
-            )
 
 
 def _is_plain(dtype: object) -> bool:
@@ -288,8 +273,14 @@ def value_columns(table: Table, time_col: str, config: DatasetConfig) -> tuple[s
         advice = "; write plain numbers, without %, $ or other units" if candidates else ""
         raise InputError(f"{table.name}: no numeric column next to {time_col!r}, found {listed(descriptions)}{advice}")
     passed_over = without(candidates, selected)
+    for column in passed_over if table.is_frame else ():
+        dtype = table.frame[column].dtype
+        if dtype.kind in "mM":  # whose unit as numbers would be ambiguous; those of a text are words
+            raise InputError(
+                f"{table.name}, column {column!r}: expected numbers, found {dtype}; write it as a number,"
+                f" or leave it out with dataset.exclude={to_display([column])}"
+            )
     if passed_over:
-        check_no_times(table, passed_over)
         log.info(_unused(table, passed_over, None if config.series_col else separating_column(table, time_col)))
     return tuple(selected)
 
@@ -312,15 +303,6 @@ def are_labels(name: str, values: Float64[np.ndarray, " t"]) -> bool:
         and (not is_whole or bool((known % 1 == 0).all()))
         for pattern, (is_whole, most) in _LABELS.items()
     )
-
-
-def counting_column(table: Table, excluded: Collection[str]) -> str | None:
-    """The first column if it is named after the number of the row and counts the rows, 1 by 1; else None."""
-    first = table.columns[0] if table.columns else None
-    if first is None or first in excluded or not time_columns.is_row_number(first):
-        return None
-    cells = table.frame[first]
-    return first if time_columns.counts_rows(cells) and cells.is_unique and cells.diff().max() == 1 else None
 
 
 def _unused(table: Table, columns: Sequence[str], series_col: str | None = None) -> str:

@@ -17,7 +17,7 @@ from informer.base.errors import InputError, listed
 from informer.config.data import DatasetConfig, key_columns
 from informer.read import time_columns
 from informer.read.cells import decoded, dictionary_encoded, joined_names, without_words
-from informer.read.columns import are_plain, counting_column, number_columns
+from informer.read.columns import are_plain, number_columns
 from informer.read.date_text import date_formats
 from informer.read.dialect import TOTAL
 from informer.read.number_marks import amounts, may_be_amount
@@ -250,12 +250,15 @@ def with_joined_calendar(table: Table, config: DatasetConfig) -> Table:
 
 
 def without_row_numbers(table: Table, config: DatasetConfig) -> Table:
-    """The table without a first column that counts the rows."""
-    time_col = _time_col(table, config)
-    if time_col is None or (counting := counting_column(table, [time_col, *_named(config)])) is None:
+    """The table without a first column that is named after the number of the row and counts the rows, 1 by 1."""
+    first, time_col = table.columns[0] if table.columns else "", _time_col(table, config)
+    if time_col is None or first in (time_col, *_named(config)) or not time_columns.is_row_number(first):
         return table
-    log.info("%s: column %r numbers the rows, and is not used", table.name, counting)
-    return table.without([counting])
+    cells = table.frame[first]
+    if not (time_columns.counts_rows(cells) and cells.is_unique and cells.diff().max() == 1):
+        return table
+    log.info("%s: column %r numbers the rows, and is not used", table.name, first)
+    return table.without([first])
 
 
 def with_joined_clock(table: Table, config: DatasetConfig) -> Table:

@@ -22,7 +22,6 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int
 from pandas.api.types import is_numeric_dtype, is_string_dtype
-from pandas.errors import EmptyDataError, ParserError
 
 from informer.base.errors import MOST_SHOWN, InputError, counted, listed, reason_of
 from informer.base.files import csv_text, reading
@@ -69,15 +68,13 @@ def read_errors(path: Path, encoding: str | None = None) -> Iterator[None]:
     try:
         with reading(path):
             yield
-    except EmptyDataError as error:
-        raise InputError(f"{path}: the file is empty, expected a header and rows") from error
     except UnicodeError as error:
         raise InputError(f"{path}: not {encoding} text ({error}); set dataset.encoding, such as latin-1") from error
     except MemoryError as error:
         raise InputError(f"{path}: too large for the memory of this machine; use a smaller file") from error
     except BrokenRow as error:
         raise InputError(f"{path}, {error}") from error
-    except (ParserError, csv.Error) as error:
+    except csv.Error as error:
         if "field larger than field limit" in str(error):
             raise long_cell(path, LONGEST_CELL) from error
         raise InputError(f"{path}: cannot be split into cells ({' '.join(str(error).split())})") from error
@@ -231,7 +228,7 @@ def _table_of_text(path: Path, file: Bounded, config: DatasetConfig) -> Table:
             head = text.encode("utf-8" if is_wide else encoding)
             content = file.of(head)
         if not text or text.isspace():
-            raise EmptyDataError
+            raise InputError(f"{path}: the file is empty, expected a header and rows")
         if "\0" in text:
             raise InputError(f"{path}: {_BINARY}")
         if found := next((what for what, pattern in _NO_TABLES.items() if pattern.match(text)), None):
