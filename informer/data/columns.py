@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from informer.base.errors import InputError, listed
 from informer.config.data import FeatureMode
@@ -182,9 +181,9 @@ def renumbered(panel: list[Series], labels: Labels, trained_labels: Labels) -> l
         return panel
     tables = {}
     for name, categories in labels.items():
-        trained = pd.Index([*trained_labels[name]], dtype="object")
-        places = trained.get_indexer(pd.Index([*categories], dtype="object"))
-        tables[panel[0].columns.index(name)] = np.append(0.0, places + 1.0)
+        numbers = {label: number for number, label in enumerate(trained_labels[name], start=1)}
+        codes = [0, *(numbers.get(label, 0) for label in categories)]
+        tables[panel[0].columns.index(name)] = np.array(codes, dtype=np.float64)
     changed = []
     for series in panel:
         values = np.array(series.values)

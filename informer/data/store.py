@@ -48,8 +48,8 @@ def build_store(
     marks, first_marks = _shared_marks(panel, calendar)
     values = _scaled(panel, scalers)
     first_rows = np.cumsum([0, *map(len, panel[:-1])])
-    names = pd.Index([series.name for series in panel], dtype="object")
-    numbers = pd.Index([*trained], dtype="object").get_indexer(names)  # -1 for a new series
+    of_names = {name: number for number, name in enumerate(trained)}
+    numbers = np.array([of_names.get(series.name, -1) for series in panel])  # -1 for a new series
     return Store(
         values=torch.from_numpy(values).to(device),
         marks=torch.from_numpy(marks).to(device),

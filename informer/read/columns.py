@@ -186,8 +186,8 @@ def coded(table: Table, labels: Labels) -> Table:
     codes = dict[str, np.ndarray]()
     for name in [name for name in labels if name in table.columns]:
         indices, categories = labelled(table.frame[name])
-        places = pd.Index([*labels[name]], dtype="object").get_indexer(pd.Index(categories, dtype="object"))
-        codes[name] = (places + 1.0)[indices]
+        numbers = {category: number for number, category in enumerate(labels[name], start=1)}
+        codes[name] = np.array([numbers.get(category, 0) for category in categories], dtype=np.float64)[indices]
     return replace(table, frame=table.frame.assign(**codes)) if codes else table
 
 
