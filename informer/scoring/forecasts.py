@@ -142,12 +142,12 @@ class Forecasts:
             bands={name: found[name] for name in bands},
         )
 
-    def mapped(self, of: Callable[[np.ndarray], np.ndarray]) -> "Forecasts":
-        """The same with a function of all matrices but the times."""
+    def mapped(self, of: Callable[[np.ndarray], np.ndarray], **other: Any) -> "Forecasts":
+        """The same with a function of all matrices but the times, and with other fields."""
         groups: dict[str, Any] = {
             group: {name: of(each) for name, each in getattr(self, group).items()} for group in GROUPS
         }
-        return replace(self, mean=of(self.mean), actual=of(self.actual), **groups)
+        return replace(self, mean=of(self.mean), actual=of(self.actual), **groups, **other)
 
     def scaled(self) -> "Forecasts":
         """The same in scaled units, without sources."""
@@ -157,10 +157,10 @@ class Forecasts:
 
     def part(self, paths: slice | Int64[np.ndarray, " k"], steps: int | None = None) -> "Forecasts":
         """Some of the paths, and of their steps the first ones; None: all steps."""
-        cut, keys = self.mapped(lambda each: each[paths, :steps]), self.keys.iloc[paths].reset_index(drop=True)
+        keys = self.keys.iloc[paths].reset_index(drop=True)
         units = {name: getattr(self, name) for name in UNITS}
         units = {name: each[paths] if len(each) == len(self) else each for name, each in units.items()}
-        return replace(cut, keys=keys, times=self.times[paths, :steps], **units)
+        return self.mapped(lambda each: each[paths, :steps], keys=keys, times=self.times[paths, :steps], **units)
 
     def with_intervals(self, levels: Sequence[int]) -> "Forecasts":
         """The same with only the intervals of these levels."""
