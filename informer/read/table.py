@@ -408,7 +408,7 @@ def _texts(rows: pd.DataFrame, words: Sequence[str] = ()) -> list[list[str]]:
 
 def _distinct(names: Sequence[str]) -> list[str]:
     """Names as pandas makes them: those without text are numbered, and those that occur again."""
-    return [*pd.read_csv(io.StringIO(csv_text([names])), nrows=0, index_col=False).columns]
+    return [*pd.read_csv(io.StringIO(csv_text([names], quoting=csv.QUOTE_ALL)), nrows=0, index_col=False).columns]
 
 
 def _repeated(names: Sequence[str]) -> tuple[str, ...]:
