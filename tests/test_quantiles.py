@@ -167,7 +167,7 @@ def test_what_ridge_gives_is_the_median_before_training(folder: Path) -> None:
     assert saved.progress.epoch == 0
     forecast = Forecaster.load("run", device="cpu").predict(sample())
     history = sample()[TARGETS].to_numpy()[-24:]
-    weight = saved.weights["skip.weight"].numpy()
+    weight = saved.weights["maps.weight"][0].numpy()
     level = history.mean(axis=0)
     np.testing.assert_allclose(forecast[TARGETS], weight @ (history - level) + level, rtol=1e-3)
     spread = 1.2815515655446004 * history.std(axis=0)  # of a standard normal, at 90 %

@@ -44,7 +44,7 @@ def test_each_switch_alone_and_all_together(name: str) -> None:
     assert output.shape == (3, 4, 2)
     output.square().sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters() if p.requires_grad)
-    assert all(p.requires_grad for part, p in net.named_parameters() if part != "skip.weight")
+    assert all(p.requires_grad for part, p in net.named_parameters() if part != "maps.weight")
 
 
 @pytest.mark.parametrize("skip", ["none", "ridge"])
