@@ -236,10 +236,11 @@ class JsonLines(logging.Formatter):
 
 @contextmanager
 def json_log() -> Iterator[None]:
-    """Log the package and the server to standard error."""
+    """Log the package and the server to standard error; afterwards their loggers are as before."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     loggers = {"informer": logging.INFO, "uvicorn": logging.WARNING}
+    before = {name: logging.getLogger(name).level for name in loggers}
     for name, level in loggers.items():
         logger = logging.getLogger(name)
         logger.addHandler(handler)
@@ -248,9 +249,11 @@ def json_log() -> Iterator[None]:
     try:
         yield
     finally:
-        for name in loggers:
-            logging.getLogger(name).removeHandler(handler)
-            logging.getLogger(name).propagate = True
+        for name, level in before.items():
+            logger = logging.getLogger(name)
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+            logger.propagate = True
 
 
 def _name(host: str) -> str:
