@@ -126,7 +126,7 @@ def differences(name: str, forms: list[ExportFormat]) -> dict[str, float | str]:
 
     torch.export.export = traced_once
     try:
-        return {f"{form.value}:{name}": difference(saved, form) for form in forms}
+        return {f"{form}:{name}": difference(saved, form) for form in forms}
     finally:
         torch.export.export = trace
 
