@@ -75,8 +75,9 @@ class LinearMaps(nn.Module):
         filled = unmasked(enc_x, self.masked, self.masks)
         if self.effects is None:
             return filled
-        targets = torch.tensor(list(self.positions), device=enc_x.device)
-        adjusted = enc_x.index_add(2, targets, -self.effects(filled, enc_mark))
+        # a product: after conversion to ONNX `index_add` gives other numbers
+        columns = torch.eye(enc_x.shape[2], dtype=enc_x.dtype, device=enc_x.device)[list(self.positions)]
+        adjusted = enc_x - self.effects(filled, enc_mark) @ columns
         return unmasked(adjusted, self.masked, self.masks)  # gaps are filled after subtracting, as in the fit
 
     def of_history(
