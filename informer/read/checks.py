@@ -834,11 +834,8 @@ def _joined(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
     times, codes = step.periods(rows.timestamps)
     order = np.lexsort((~np.isnan(rows.values).any(axis=1), codes))  # an empty cell is reported in its row
     present, firsts = np.unique(codes[order], return_index=True)
-    firsts, groups, are_sums = (
-        order[firsts],
-        pd.DataFrame(rows.values).groupby(codes),
-        config.duplicates == "sum",
-    )
+    firsts, are_sums = order[firsts], config.duplicates == "sum"
+    groups = pd.DataFrame(rows.values).groupby(codes)
     joined, kept = (groups.sum(), np.arange(len(times))) if are_sums else (groups.mean(), present)
     if are_sums and config.fill != "zero":
         joined = joined.where(groups.count().eq(groups.size(), axis=0))

@@ -343,7 +343,7 @@ class Frequency:
         # a far-off date would take minutes to reach
         end = min(int(stamps[0]) + FARTHEST * len(stamps) * step, int(stamps[-1]))
         last = timestamps[int(stamps.searchsorted(end, side="right")) - 1]
-        grid = _in_zone(self._range(first, self._clock(last)[0]), zone)
+        grid = localized(self._range(first, self._clock(last)[0]), zone)
         # compare local times, so that either of two equal hours matches
         positions = grid.tz_localize(None).get_indexer(timestamps.tz_localize(None))
         on_grid = (positions[1:] >= 0) & (positions[:-1] >= 0)
@@ -356,7 +356,7 @@ class Frequency:
         the end of the gap; if it occurs twice, the first of the two.
         """
         start, zone = self._clock(first)
-        return _in_zone(self._range(start, n=n + 1), zone)[:n]
+        return localized(self._range(start, n=n + 1), zone)[:n]
 
     def future(self, last: pd.Timestamp, n: int, *, like: pd.Timestamp | None = None) -> pd.DatetimeIndex:
         """The n timestamps after `last`.
@@ -380,7 +380,7 @@ class Frequency:
         clock, zone = self._clock(row, like=like)
         try:
             start, end = (clock + self.offset, None) if is_after else (None, clock)
-            return _in_zone(self._range(start, end, n + 2), zone)
+            return localized(self._range(start, end, n + 2), zone)
         except pd.errors.OutOfBoundsDatetime as error:
             raise InputError(
                 f"{row}: too close to the end of the range of times in {row.unit}; check the year, or use a coarser "
@@ -429,7 +429,7 @@ class Frequency:
         if like is not None:
             other = like.tz_localize(None)
             shifted = wall.normalize() + (other - other.normalize())
-            wall = shifted if row in _in_zone(pd.DatetimeIndex([shifted]), row.tz) else wall
+            wall = shifted if row in localized(pd.DatetimeIndex([shifted]), row.tz) else wall
         return wall, row.tz
 
     def periods(self, times: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, Int[np.ndarray, " t"]]:
@@ -454,7 +454,7 @@ class Frequency:
         if rule == "W" or rule.endswith("E"):
             ends = self.offset.rollforward(begin), self.offset.rollforward(last.normalize())
             grid = self._range(*ends)
-            return _in_zone(grid, zone), grid.searchsorted(wall.normalize())
+            return localized(grid, zone), grid.searchsorted(wall.normalize())
         if self._on_a_day:
             begin = begin - DateOffset(months=self.offset.n) + DateOffset(day=self.offset.kwds["day"])
         elif nanos is None:
@@ -464,7 +464,7 @@ class Frequency:
         grid = self._range(begin, last)
         codes = np.maximum(grid.searchsorted(wall, side="right") - 1, 0)
         grid, codes = grid[codes.min() :], codes - codes.min()
-        return _in_zone(grid, zone) if wall is not times else grid, codes
+        return localized(grid, zone) if wall is not times else grid, codes
 
     @property
     def code(self) -> str:
@@ -627,8 +627,9 @@ class Frequency:
         return type(self.offset) is DateOffset
 
 
-def _in_zone(wall: pd.DatetimeIndex, zone: tzinfo | None) -> pd.DatetimeIndex:
-    """Local times localized to a zone; unchanged without a zone."""
+def localized(wall: pd.DatetimeIndex, zone: tzinfo | None) -> pd.DatetimeIndex:
+    """Times on the wall clock of a zone, in it; unchanged without a zone. Of an hour that a clock change repeats it is the
+    first, of one that it leaves out the end."""
     if zone is None:
         return wall
     first = np.ones(len(wall), dtype=bool)

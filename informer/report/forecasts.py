@@ -27,7 +27,7 @@ from informer.inference.rescore import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS
 from informer.inference.sources import LEVEL
 from informer.inference.totals import Totals, totals
 from informer.inference.writing import LONG_FILE
-from informer.read.frequency import lasting
+from informer.read.frequency import lasting, localized
 from informer.read.series import Series, column_values
 from informer.report.page import Content, profile, signed, to_html
 from informer.scoring.files import Tidy, named_alike, read_tidy
@@ -153,18 +153,13 @@ def expectation(panel: Sequence[Series], forecasts: Forecasts, held: Forecasts |
         low, high = (in_figures(end / n) for end in ends)
         line += f", {LEVEL_OF_RANGE} % between {low} and {high}"
     past = [pd.Series(column_values(each, [column])[:, 0], each.timestamps) for each in panel]
-    year = [of.reindex(_year_before(future_index(each, h))) for of, each in zip(past, panel, strict=True)]
+    ahead = [future_index(each, h) for each in panel]
+    before_a_year = [localized(each.tz_localize(None) - pd.DateOffset(years=1), each.tz) for each in ahead]
+    year = [of.reindex(times) for of, times in zip(past, before_a_year, strict=True)]
     is_year, before = all(of.notna().all() for of in year), [of.iloc[-h:] for of in past]
     rows = np.concatenate(year if is_year else before)
     before_value = np.nansum(rows) if sums is not None else np.nanmean(rows)
     return f"{line}; {'a year earlier' if is_year else f'the last {span}'} {in_figures(before_value)}."
-
-
-def _year_before(times: pd.DatetimeIndex) -> pd.DatetimeIndex:
-    """The same dates and times of day a year earlier; of an hour that a clock change repeats the second, of one that it
-    leaves out the end."""
-    local = times.tz_localize(None) - pd.DateOffset(years=1)
-    return local.tz_localize(times.tz, ambiguous=np.zeros(len(local), dtype=bool), nonexistent="shift_forward")
 
 
 def in_figures(value: float) -> str:

@@ -163,7 +163,7 @@ def test_a_run_with_a_distribution(kind: str, more: list[str], folder: Path) -> 
     assert set(report["quantiles"]) == {"q10", "q50", "q90"}
     assert {"80", "95", "q10_q90"} == set(report["intervals"])
     saved = checkpoint.load(Path("run"))
-    assert saved.settings.loss.kind is kind
+    assert saved.settings.loss.kind == kind
     if kind == "negative_binomial":
         with pytest.raises(InputError, match=r"format=onnx: quantiles of loss=negative_binomial are sums"):
             exported(saved, "onnx")
