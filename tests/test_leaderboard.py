@@ -81,6 +81,20 @@ def test_the_best_is_named_or_that_it_cannot_be_told(folder: Path) -> None:
     assert clear["headline"].startswith("zero is better than all others")
 
 
+def test_columns_known_ahead_are_read(folder: Path) -> None:
+    """Red if rows known ahead end the command, or the network is scored without them: promotions add 60."""
+    rng, days = np.random.default_rng(0), np.arange(300)
+    promo = (rng.random(300) < 0.2).astype(float)
+    sales = 100 + 10 * np.sin(2 * np.pi * days / 7) + 60 * promo + rng.normal(0, 3, 300)
+    dates = pd.date_range("2023-01-01", periods=300, freq="D")
+    table = pd.DataFrame({"date": dates, "sales": sales.round(), "promo": promo})
+    table.loc[286:, "sales"] = np.nan
+    table.to_csv("ahead.csv", index=False)
+    found = pd.DataFrame(answer("ahead.csv", "target=sales", "horizon=14", "models=[zero,naive]")["models"])
+    zero, naive = found.set_index("model").loc[["zero", "naive"], "mase"]
+    assert zero < 0.3 * naive
+
+
 def test_what_cannot_be_compared_is_said(folder: Path) -> None:
     months(30).to_csv("short.csv", index=False)
     assert "expected series of at least 48 rows to test on, found 30" in refusal(

@@ -200,7 +200,7 @@ class ZeroModel:
             if NETWORK in kinds:
                 quantiles = self.member.quantiles(past, panel[0].frequency, horizon)
                 found[NETWORK] = quantiles[:, :, version.levels.index(MEDIAN)], quantiles
-            if self._effects is not None:
+            if self._effects is not None and {*kinds} != {NETWORK}:
                 found |= self._effects.candidates(self.member, past, panel, some, ahead, horizon)
             scale = seasonal_scale([np.where(past.observed, past.values, np.nan).T], seasons[0])
             names, last = [panel[s].name for s, _ in some], np.array([times[s][end - 1] for s, end in some])
@@ -214,8 +214,8 @@ class ZeroModel:
                 zone=panel[0].timestamps.tz,
                 direct=version.horizon,
             )
-            bands = {kind: self._bands(past, found[kind], levels, kind, of_constants=of_constants) for kind in found}
-            yield {kind: replace(paths, mean=found[kind][0], bands=bands[kind]) for kind in found}, past
+            bands = {kind: self._bands(past, found[kind], levels, kind, of_constants=of_constants) for kind in kinds}
+            yield {kind: replace(paths, mean=found[kind][0], bands=bands[kind]) for kind in kinds}, past
 
     def backtest(
         self,

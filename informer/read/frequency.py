@@ -628,8 +628,10 @@ class Frequency:
 
 
 def localized(wall: pd.DatetimeIndex, zone: tzinfo | None) -> pd.DatetimeIndex:
-    """Times on the wall clock of a zone, in it; unchanged without a zone. Of an hour that a clock change repeats it is the
-    first, of one that it leaves out the end."""
+    """Times on the wall clock of a zone, in it; unchanged without a zone.
+
+    Of an hour that a clock change repeats it is the first; of one that a clock change leaves out, the end.
+    """
     if zone is None:
         return wall
     first = np.ones(len(wall), dtype=bool)
