@@ -182,6 +182,10 @@ class TrainConfig(Checked):
     targets: list[str] | None = setting(None, "Columns to forecast; replaces features and target.")
     past_covariates: list[str] = setting(list, "Columns to read but not forecast.")
     future_covariates: list[str] = setting(list, "Columns to read whose future values are known, in predict's future=.")
+    weight_col: str | None = setting(
+        None, "Column with weights, at least 0, of the rows in training and validation losses; not read by the model.",
+        is_name=True,
+    )  # fmt: skip
     non_negative: NonNegative = setting("auto", "Targets with forecasts of at least zero; auto: counts.")
     seed: int = setting(0, "Seed of all random numbers.", ge=0, lt=2**32)
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps.", check=device_problems)
@@ -217,6 +221,11 @@ class TrainConfig(Checked):
         if self.loss.kind == "negative_binomial" and self.scaler.transform != "none":
             yield f"scaler.transform: expected none with loss=negative_binomial, found {self.scaler.transform}"
         skip = self.model.skip
+        if self.weight_col is not None and (self.model.CLOSED_FORM or skip != "none"):
+            found = f"model={self.model.family}" if self.model.CLOSED_FORM else f"model.skip={skip}"
+            yield f"weight_col: expected a network with model.skip=none, found {found}, which is fitted without weights"
+        if self.weight_col is not None and "spectral" in (self.loss.kind, self.loss.training):
+            yield "weight_col: expected a loss of single rows, found loss=spectral; use loss=mse, mae or huber"
         if self.model.embed == "none" and (self.dataset.calendar or self.dataset.holidays):
             yield (
                 "dataset.calendar, dataset.holidays: expected model.embed=timeF, fixed or learned with them, found "

@@ -54,6 +54,7 @@ class Roles:
         past_covariates: columns to read but not to forecast.
         future_covariates: columns to read but not to forecast, with known future values.
         static_covariates: columns to read but not to forecast, constant within each series.
+        weight: column with the weights of rows, which the model neither reads nor forecasts.
     """
 
     features: FeatureMode = "M"
@@ -62,6 +63,7 @@ class Roles:
     past_covariates: Sequence[str] = ()
     future_covariates: Sequence[str] = ()
     static_covariates: Sequence[str] = ()
+    weight: str | None = None
 
     @property
     def covariates(self) -> list[str]:
@@ -98,7 +100,7 @@ class Roles:
         """
         self._check(available, name)
         covariates = set(self.covariates)
-        free = [column for column in available if column not in covariates]
+        free = [column for column in available if column not in covariates and column != self.weight]
         if not free:
             raise InputError(f"{name}: no column left to forecast, all of {listed(available)} are covariates")
         if self.targets is not None:
@@ -124,6 +126,7 @@ class Roles:
             "past_covariates": list(self.past_covariates),
             "future_covariates": list(self.future_covariates),
             "dataset.static_covariates": list(self.static_covariates),
+            "weight_col": [] if self.weight is None else [self.weight],
         }
         roles = dict[str, str]()
         for role, columns in by_role.items():

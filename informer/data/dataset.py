@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float64
 
 from informer.base.errors import InputError, listed
 from informer.config.data import Calendar, DatasetConfig, NonNegative, ScalerConfig
@@ -28,7 +29,7 @@ from informer.read.columns import CategoryReader, Labels
 from informer.read.files import dataset_path, files_sha256, find_files
 from informer.read.frequency import Frequency
 from informer.read.parse import release_free
-from informer.read.series import Series
+from informer.read.series import Series, column_values
 from informer.read.shapes import prepared
 from informer.read.split import Split
 from informer.read.table import Table
@@ -73,12 +74,14 @@ class Source:
         columns: names of the columns by role.
         labels: by categorical column, the categories in the file, in the order of their codes in `panel`.
         provenance: files and checksum.
+        weights: weight of each row by the name of its series; empty: all are equal.
     """
 
     panel: list[Series]
     columns: Columns
     labels: Labels
     provenance: Provenance
+    weights: Mapping[str, Float64[np.ndarray, " t"]] = field(default_factory=dict)
 
 
 def read_source(
@@ -119,7 +122,19 @@ def read_source(
         columns=columns,
         labels={name: labels[name] for name in columns.inputs if name in labels},
         provenance=provenance,
+        weights={} if roles.weight is None else {each.name: _weights_of(each, roles.weight) for each in panel},
     )
+
+
+def _weights_of(series: Series, column: str) -> Float64[np.ndarray, " t"]:
+    weights = column_values(series, [column])[:, 0]
+    if (wrong := ~(weights >= 0)).any():
+        row = int(wrong.argmax())
+        raise InputError(
+            f"weight_col={column}: expected numbers of at least 0, found {weights[row]:g} in {series.name} at "
+            f"{series.timestamps[row]}; correct it, or leave weight_col out"
+        )
+    return weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,10 +258,16 @@ def lay_out(
     panel = renumbered(panel, source.labels, categories)
     scaler, scalers = _scalers(scaler, training_rows(panel, splits), source)
     store = build_store(panel, scalers=scalers, calendar=calendar, device=device, trained=names)
+    val, later = zip(*(_divided(split.val, calibration, sizes) for split in splits), strict=True)
+    if source.weights:  # of rows that were added before the first the weight is 0
+        weights = [np.pad(own := source.weights[each.name], (len(each) - len(own), 0)) for each in panel]
+        for part, rows in (("training", [split.train for split in splits]), ("validation", val)):
+            if not any(own[each.start : each.stop].any() for own, each in zip(weights, rows, strict=True)):
+                raise InputError(f"weight_col: expected a weight above 0 in the {part} part, found none")
+        store = replace(store, weights=torch.from_numpy(np.concatenate(weights)).float().to(device))
     targets = source.columns.positions(source.columns.targets)
     observed = observed_rows(panel, targets) if dataset.keeps_gaps else None
     windows = partial(cut_windows, store, source.columns, sizes, dataset, observed)
-    val, later = zip(*(_divided(split.val, calibration, sizes) for split in splits), strict=True)
     return Data(
         panel=panel,
         columns=source.columns,
@@ -303,6 +324,7 @@ def read_dataset(config: TrainConfig, *, table: Table | None = None, provenance:
         past_covariates=config.past_covariates,
         future_covariates=config.future_covariates,
         static_covariates=config.dataset.static_covariates,
+        weight=config.weight_col,
     )
     folder = Path(config.data_dir)
     return read_source(config.dataset, roles=roles, data_dir=folder, table=table, provenance=provenance)
@@ -316,8 +338,11 @@ def build_data(
     trained: Trained | None = None,
 ) -> Data:
     """The data of a run, split and scaled; None: read, or fitted on the training rows. See `lay_out`."""
+    source = source or read_dataset(config)
+    if config.weight_col is not None and not source.weights:
+        raise InputError("weight_col: a leaderboard compares forecasts of equal rows; leave it out")
     return lay_out(
-        source or read_dataset(config),
+        source,
         config.dataset,
         sizes=config.sizes,
         scaler=scaler or config.scaler,

@@ -80,7 +80,7 @@ class Batch(NamedTuple):
     """Scaled model inputs and targets. `target` has no rows if the future is unknown. Missing values are NaN.
 
     `units` are those of the targets of each window; `series` is the number of each window's training series, -1 for a
-    new one.
+    new one; `weight` is that of the rows of `target` in a loss, None if all are equal.
     """
 
     enc_x: Float[Tensor, "b seq c"]
@@ -90,6 +90,12 @@ class Batch(NamedTuple):
     target: Float[Tensor, "b pred n"]
     units: DataUnits
     series: Int[Tensor, " b"]
+    weight: Float[Tensor, "b pred"] | None = None
+
+    @property
+    def actual(self) -> tuple[Tensor, ...]:
+        """What a loss reads next to the output: the targets, and the weights of their rows if they differ."""
+        return (self.target,) if self.weight is None else (self.target, self.weight)
 
     def in_units(self, scaled: Float[Tensor, "b pred n"]) -> Float64[Tensor, "b pred n"]:
         """Targets of this batch in data units."""
@@ -108,6 +114,7 @@ class Store:
         units: scaling of each series and column.
         numbers: number of each series in training; -1 for a new one.
         has_gaps: whether values are missing (NaN).
+        weights: of the rows in a loss; None: all are equal.
     """
 
     values: Float[Tensor, "rows c"]
@@ -117,6 +124,12 @@ class Store:
     units: DataUnits
     numbers: Int[Tensor, " s"]
     has_gaps: bool = False
+    weights: Float[Tensor, " rows"] | None = None
+
+    @property
+    def counts_equal(self) -> bool:
+        """Whether every value of every horizon has the same share in a loss."""
+        return self.weights is None and not self.has_gaps
 
     def rows_of(self, series: int) -> slice:
         """The rows of one series."""
@@ -186,6 +199,7 @@ class Windows:
             target=_pick(horizon, self._targets),
             units=self._units.mapped(lambda tensor: tensor[series.to(tensor.device)]),
             series=self.store.numbers[series],
+            weight=None if self.store.weights is None else self.store.weights[rows[:, seq_len:]],
         )
 
     def at(self, starts: Int[Tensor, " n"]) -> "Windows":

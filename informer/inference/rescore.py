@@ -91,7 +91,7 @@ def trained_data(
     where, folder = find_again(
         where, recorded, named=data_dir, default=trained.data_dir, can_differ=True, setting=setting
     )
-    settings = replace(trained, data_dir=folder, dataset=where)
+    settings = replace(trained, data_dir=folder, dataset=where, weight_col=None)  # scores count every row
     trained_on = Trained(checkpoint.data.names, checkpoint.data.categories, checkpoint.dims.masked)
     data = build_data(settings, device, checkpoint.scaler, trained=trained_on)
     path = data.provenance.path

@@ -267,7 +267,8 @@ def reference_losses(baselines: Sequence[FittedBaseline], data: Data, settings: 
     with the likelihood of a distribution, which a single forecast does not have."""
     if settings.loss.kind in DISTRIBUTIONS:
         return {}
-    loss, n_quantiles = build_loss(settings.loss, has_gaps=data.val.store.has_gaps), len(settings.loss.quantiles)
+    n_quantiles = len(settings.loss.quantiles)
+    loss = build_loss(settings.loss, has_gaps=not data.val.store.counts_equal)
 
     def as_quantiles(baseline: FittedBaseline, batch: Batch) -> Tensor:
         forecast = baseline(batch)

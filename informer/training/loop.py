@@ -120,7 +120,7 @@ class Session:
         network = self.processes.wrap(state.model)
         # as called in training steps: compiled, and averaging gradients over processes, if so set
         self.network = Compiled(network, data.train.starts.device) if settings.compile else network
-        has_gaps = data.train.store.has_gaps
+        has_gaps = not data.train.store.counts_equal
         self.loss = build_loss(settings.loss.of_steps, has_gaps=has_gaps)
         self.val_loss = build_loss(settings.loss, has_gaps=has_gaps)
         self._write, self._stop, self._signal = save, stop, 0
@@ -299,7 +299,7 @@ def train_step(session: Session, indices: Tensor) -> tuple[Tensor, Tensor]:
     learns = network is not None and network.LEARNS_FROM_ACTUAL
     with autocast(session.settings.precision, session.device):
         output = model_output(session.network, batch, with_actual=learns, for_loss=True).float()
-    value = session.loss(output, batch.target)
+    value = session.loss(output, *batch.actual)
     value.backward()
     norm = gradient_norm(session.state.model, session.settings.optim.clip_norm)
     optimizer.step_while_finite(value.detach(), norm)

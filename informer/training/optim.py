@@ -104,11 +104,12 @@ def autocast(precision: Precision, device: torch.device) -> AbstractContextManag
     return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
 
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+Loss = Callable[..., Tensor]
 
 
 def build_loss(config: LossConfig, *, has_gaps: bool = False) -> Loss:
-    """A loss function of network output and actual values; with `has_gaps`, missing actual values (NaN) are ignored."""
+    """A loss function of network output and actual values; with `has_gaps`, missing actual values (NaN) are ignored,
+    and it takes the weights of rows too."""
     losses: dict[str, Loss] = {
         "mse": F.mse_loss,
         "mae": F.l1_loss,
@@ -121,19 +122,30 @@ def build_loss(config: LossConfig, *, has_gaps: bool = False) -> Loss:
 
 
 def observed_loss(
-    output: Float[Tensor, "b pred_len n *q"], actual: Float[Tensor, "b pred_len n"], *, loss: Loss
+    output: Float[Tensor, "b pred_len n *q"],
+    actual: Float[Tensor, "b pred_len n"],
+    weight: Float[Tensor, "b pred_len"] | None = None,
+    *,
+    loss: Loss,
 ) -> Float[Tensor, ""]:
-    """`loss` over forecasts whose actual value is observed. The spectral loss needs all rows of a horizon, so it is an
-    error with gaps (see `TrainConfig.problems`)."""
+    """`loss` over forecasts whose actual value is observed; with weights of the rows, their weighted mean, as that of
+    `torch.nn.CrossEntropyLoss`. The spectral loss needs all rows of a horizon, so it is an error with gaps or weights
+    (see `TrainConfig.problems`)."""
     observed = ~actual.isnan()
-    if bool(observed.all()):
+    if weight is None and bool(observed.all()):
         return loss(output, actual)
-    return loss(output[observed][:, None, None], actual[observed][:, None, None])
+    output, actual = output[observed][:, None, None], actual[observed][:, None, None]
+    if weight is None:
+        return loss(output, actual)
+    weight, each = weight[..., None].expand_as(observed)[observed], torch.vmap(loss)(output[:, None], actual[:, None])
+    return (weight * each).sum() / weight.sum().clamp(min=torch.finfo(weight.dtype).tiny)  # all may be zero
 
 
-def observed_share(actual: Float[Tensor, "b pred_len n"]) -> float:
-    """Number of windows of a batch, each weighted by the share of its actual values that is observed."""
-    return float((~actual.isnan()).sum()) / actual[0].numel()
+def observed_share(actual: Float[Tensor, "b pred_len n"], weight: Float[Tensor, "b pred_len"] | None = None) -> float:
+    """Number of windows of a batch, each weighted by the share of its actual values that is observed, and by the
+    weights of its rows."""
+    counts = ~actual.isnan() if weight is None else ~actual.isnan() * weight[..., None]
+    return float(counts.sum()) / actual[0].numel()
 
 
 @torch.inference_mode()
@@ -146,7 +158,7 @@ def mean_loss(
     processes: Processes = Processes(),  # noqa: B008 (it cannot change)
     pause: Callable[[], None] = lambda: None,
 ) -> float:
-    """Loss with equal weight per observed value; `pause` is called between batches.
+    """Loss with equal weight per observed value, or that of its row; `pause` is called between batches.
 
     Each process evaluates some of the batches; the result is bit-identical for any number of processes.
     """
@@ -155,10 +167,10 @@ def mean_loss(
     counts = torch.zeros_like(sums)
     for i in range(processes.rank, len(batches), processes.size):
         batch = windows.batch(batches[i])
-        counts[i] = observed_share(batch.target) if windows.store.has_gaps else len(batches[i])
-        sums[i] = loss(forecast(batch).float(), batch.target) * counts[i]
+        counts[i] = len(batches[i]) if windows.store.counts_equal else observed_share(*batch.actual)
+        sums[i] = loss(forecast(batch).float(), *batch.actual) * counts[i]
         pause()
-    n = processes.sum(counts).sum().item() if windows.store.has_gaps else len(windows)
+    n = len(windows) if windows.store.counts_equal else processes.sum(counts).sum().item()
     return processes.sum(sums).sum().item() / n
 
 

@@ -2,13 +2,16 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import stats
 
+from informer import Forecaster, InputError
 from informer.config.training import DISTRIBUTIONS, WITH_LEVELS, LossConfig, LossKind
 from informer.training.optim import build_loss
 
@@ -75,7 +78,7 @@ def drawn(kind: LossKind) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("kind", [kind for kind in get_args(LossKind) if kind != "spectral"])
 def test_a_loss_is_its_formula(kind: LossKind) -> None:
     """Red if a loss has no formula here or another value, or if a missing value counts in the sum, in the number or in
-    a gradient."""
+    a gradient, or with weights of rows the loss is not the weighted mean."""
     output, actual = drawn(kind)
     config = LossConfig(kind=kind, quantiles=list(LEVELS) if kind in WITH_LEVELS else [])
     seen = [place for place in np.ndindex(*SHAPE) if not math.isnan(actual[place])]
@@ -88,6 +91,37 @@ def test_a_loss_is_its_formula(kind: LossKind) -> None:
     assert torch.equal((output.grad != 0).reshape(*SHAPE, -1).any(-1), ~actual.isnan())
     whole = actual.nan_to_num(1.0)
     assert torch.equal(build_loss(config, has_gaps=True)(output, whole), build_loss(config)(output, whole))
+    weight = torch.arange(20, dtype=torch.float64).reshape(4, 5)  # of the rows
+    each = [FORMULAS[kind](output[place].detach().numpy(), actual[place].item()) for place in seen]
+    expected = np.average(each, weights=[weight[place[:2]].item() for place in seen])
+    loss = build_loss(config, has_gaps=True)(output, actual, weight)
+    assert loss.item() == pytest.approx(expected, rel=2e-3 if kind == "negative_binomial" else 1e-5)
+    assert build_loss(config, has_gaps=True)(output, actual, 0 * weight).item() == 0
+
+
+def test_weights_of_rows_are_in_the_losses_of_a_run(tmp_path: Path) -> None:
+    """Against weighted means of forecasts over all windows, by a network that hardly moves; red if the column is read
+    or forecast, is of other rows, or is not in one of the two losses."""
+    draw = np.random.default_rng(3)
+    times = pd.date_range("2024-01-01", periods=150, freq="D", name="date")
+    frame = pd.DataFrame({"date": times, "w": draw.integers(0, 4, 150) * 1.0, "y": draw.normal(size=150)})
+    model = Forecaster(
+        "tiny", weight_col="w", run_dir=str(tmp_path / "run"), seq_len=12, label_len=6, pred_len=4, scaler="none",
+        **{"dataset.split": {"kind": "rows", "train": 90, "val": 30, "test": 30}, "trainer.max_epochs": 1,
+           "trainer.batch_size": 999, "trainer.calibration": 0, "trainer.tracker": ["csv"], "optim.lr": 1e-9,
+           "model.dropout": 0, "model.distil": "none", "attn": "full", "non_negative": "none"},
+    ).fit(frame)  # fmt: skip
+    assert model.trained.columns.inputs == ("y",)
+    rolled = model.backtest(frame.drop(columns="w"), stride=1)
+    ends = rolled.groupby("origin")["date"].transform("max")
+    errors = (rolled["forecast"] - rolled["actual"]) ** 2
+    weights = rolled["date"].map(frame.set_index("date")["w"])
+    losses = pd.read_csv(tmp_path / "run" / "losses.csv").iloc[-1]
+    parts = {"train_loss": ends <= times[89], "val_loss": (rolled["origin"] >= times[89]) & (ends <= times[119])}
+    for name, rows in parts.items():
+        assert losses[name] == pytest.approx(np.average(errors[rows], weights=weights[rows]), rel=1e-4)
+    with pytest.raises(InputError, match="weight_col"):  # its members forecast equal rows
+        Forecaster(weight_col="w", target="y").leaderboard(frame, models=["naive", "tiny"], horizon=4)
 
 
 def test_the_spectral_loss_is_its_formula() -> None:
