@@ -1,5 +1,6 @@
 """Static covariates and learned embeddings of series, through every command."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import torch
 from entry_points import call, done, refusal
 
-from informer import Forecaster, checkpoint
+from informer import Forecaster, InputError, checkpoint
 
 RUN = [
     "dataset=csv", "dataset.path=stores.csv", "dataset.series_col=store", "attn=full", "model=tiny",
@@ -144,3 +145,21 @@ def test_what_is_refused(stores: tuple[Path, pd.DataFrame]) -> None:
         (["model.series_embedding=-1"], "model.series_embedding: expected at least 0, found -1"),
     ):  # fmt: skip
         assert line in refusal("train", *RUN, *more, "run_dir=refused")
+
+
+def test_series_without_history_are_named(stores: tuple[Path, pd.DataFrame]) -> None:
+    """By the pretrained network and a trained one, in files and in Python; red if rows ahead of a series that the
+    history lacks are dropped silently, or if those of one that has history are refused."""
+    rows, ahead = pd.read_csv("stores.csv"), pd.read_csv("ahead.csv")
+    some = rows[rows["store"] != "s4"]
+    some.to_csv("some.csv", index=False)
+    for given in (["forecast", "some.csv", "target=sales"], ["predict", "checkpoint=static", "input=some.csv"]):
+        assert "s4" in refusal(*given, "future=ahead.csv", "output=new")
+    for model in (Forecaster(target="sales"), Forecaster.load("static")):
+        with pytest.raises(InputError, match="s4"):
+            model.predict(some, future=ahead)
+        assert model.predict(some, future=ahead[ahead["store"] != "s4"])["store"].nunique() == 5
+    Path("in").mkdir()
+    for name in ("some", "stores"):  # which share the rows ahead
+        shutil.copy(f"{name}.csv", "in")
+    done("predict", "checkpoint=static", "input=in", "future=ahead.csv", "output=both")

@@ -354,7 +354,7 @@ def futures_ahead(subject: Survey, panel: Sequence[Series], settings: ForecastCo
     by_path = {path: read(path) for path in dict.fromkeys(source.future for source in sources) if path}
     if len(by_path) == 1:
         (whole,) = by_path.values()
-        return [whole(series) for series in panel]
+        return whole.of_all(panel, {series.name for series in subject.panel})
     by_file = {source.name: by_path[source.future] for source in sources if source.future}
     if lacking := [series.name for series in panel if series.name not in by_file]:
         raise InputError(f"future={settings.future}: found no file of {listed(lacking, 3)}; write all into one file")

@@ -3,7 +3,7 @@
 Store and windows are those of training, so that equal rows give equal scaled windows.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import lru_cache
@@ -87,15 +87,43 @@ class Future:
         return cells.values[rows]
 
 
-Futures = Callable[[Series], Future]
-"""The future covariates of a series; an InputError if there are none."""
+@dataclass(frozen=True, slots=True)
+class Futures:
+    """Future covariates of each series that a table names, or of all series.
+
+    Args:
+        name: of the table.
+        shared: those of all series; None: the table names the series.
+        by_series: those of each series.
+    """
+
+    name: str
+    shared: Future | None
+    by_series: Mapping[str, Future]
+
+    def __call__(self, series: Series) -> Future:
+        """Those of a series; an InputError if there are none."""
+        if self.shared is not None:
+            return self.shared
+        if series.name not in self.by_series:
+            raise InputError(f"{self.name}: expected future covariates of the series {series.name}, found none")
+        return self.by_series[series.name]
+
+    def of_all(self, panel: Sequence[Series], names: Collection[str]) -> list[Future]:
+        """Those of a panel; an InputError if others than the names, of all series with history, have some too."""
+        futures = [self(series) for series in panel]
+        if new := [name for name in self.by_series if name not in names]:
+            raise InputError(
+                f"{self.name}: expected series of the data, found also {listed(new, 3)}, which cannot be forecast "
+                "without history; leave out these rows, or add rows with a target to the data"
+            )
+        return futures
 
 
 def futures_of_table(table: Table, config: DatasetConfig, trained_format: str | None = None) -> Futures:
     """Future covariates of each series that a table names, or of all series; errors as of `future_of_table`."""
     if config.series_col not in table.columns:
-        shared = future_of_table(table, config, trained_format)
-        return lambda series: shared
+        return Futures(table.name, future_of_table(table, config, trained_format), {})
     assert config.series_col is not None, "its name is a column"
     codes, names = series_codes(table, config.series_col)
     order = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
@@ -104,13 +132,7 @@ def futures_of_table(table: Table, config: DatasetConfig, trained_format: str | 
         name: whole.take(rows, f"{table.name}, {config.series_col} {name}")
         for name, rows in zip(names, order, strict=True)
     }
-
-    def of(series: Series) -> Future:
-        if series.name not in by_series:
-            raise InputError(f"{table.name}: expected future covariates of the series {series.name}, found none")
-        return by_series[series.name]
-
-    return of
+    return Futures(table.name, None, by_series)
 
 
 def future_of_table(

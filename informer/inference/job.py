@@ -257,7 +257,9 @@ def forecast_files(model: TrainedModel, job: Job, sources: Sequence[InputFile]) 
     for source in sources:
         with _noting(job, rows, source):
             path, name, path_ahead = source
-            panel, ahead = model.reader.read(path, name, settings.dataset, future=path_ahead, future_name=name)
+            panel, ahead = model.reader.read(
+                path, name, settings.dataset, future=path_ahead, future_name=name, is_shared=job.has_many_inputs
+            )
             rows[source] = rows[source].read(panel)
             for each, future in zip(panel, ahead, strict=False):
                 model.check_future(each, future, settings.ahead)

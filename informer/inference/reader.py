@@ -1,6 +1,7 @@
 """Reads tables to forecast like the training data, and checks them against the model's inputs."""
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import final
@@ -88,7 +89,12 @@ class Reader:
         Raises:
             InputError: it cannot be forecast (columns, numbers, timestamps, step, rows).
         """
-        input_format = input_format or InputFormat()
+        return self._series(source, name, input_format or InputFormat(), ahead)[0]
+
+    def _series(
+        self, source: Source, name: str, input_format: InputFormat, ahead: int | None
+    ) -> tuple[list[Series], Collection[str]]:
+        """The series to forecast, and the names of all in the table."""
         table, config = self._read(source, name, input_format)
         named, lenient = input_format.series_col is not None, isinstance(source, Path)
         table, series_col = self._coded(table), config.series_col
@@ -100,7 +106,7 @@ class Reader:
             series = reading.series(history=history)
             if line := self._sparse(series, config) if ahead is None else None:
                 raise InputError(line)
-            return [self._checked(series)]
+            return [self._checked(series)], [series.name]
         panel, report, sparse = list[Series](), Report(), list[str]()
         least, pads, counts = self._seq_len + (ahead or 0), config.short == "pad", reading.lengths
         if self.most_series is not None and len(counts) > self.most_series:
@@ -131,21 +137,21 @@ class Reader:
         lines = [f"{LEFT_OUT}: {line}" for line in lines]  # which the repairs of the first series name
         for line in [] if lenient else lines:  # callers from Python see only the series
             log.warning(line)
-        return [replace(panel[0], repairs=(*lines, *panel[0].repairs)), *panel[1:]]
+        return [replace(panel[0], repairs=(*lines, *panel[0].repairs)), *panel[1:]], {*reading.names}
 
     def read(
         self, source: Source, name: str, input_format: InputFormat | None = None, *, future: Source | None = None,
-        future_name: str = "future",
+        future_name: str = "future", is_shared: bool = False,
     ) -> tuple[list[Series], list[Future]]:  # fmt: skip
         """The series of a table, and the future covariates of each if there are any: those of `future`, or if the model
         reads some, those of the rows at the end of the table itself, which have no target. Errors as in `series` and
-        `futures`, or a series has none."""
-        panel = self.series(source, name, input_format)
+        `futures`, or a series has none, or those of `future` are of another series, unless other tables share it."""
+        panel, names = self._series(source, name, input_format or InputFormat(), None)
         if future is None and not self._saved.future_covariates:
             return panel, []
         given = (source, name) if future is None else (future, future_name)
         futures = self.futures(*given, input_format)
-        return panel, [futures(series) for series in panel]
+        return panel, futures.of_all(panel, {*names, *futures.by_series} if is_shared else names)
 
     def futures(self, source: Source, name: str, input_format: InputFormat | None = None) -> Futures:
         """Read future covariates; the last file is kept, since all batches of a job need it.

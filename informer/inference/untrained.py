@@ -116,14 +116,14 @@ def untrained(
     targets = without(columns, names) if target is None else [target]
     if ahead is None or not names:
         return ZeroModel(panel, targets, device=device)
-    futures = futures_of_table(coded(ahead, categories.labels), config)
+    futures = futures_of_table(coded(ahead, categories.labels), config).of_all(panel, {each.name for each in panel})
     categorical = tuple(name for name in names if name in config.categorical)
     return ZeroModel(
         panel,
         targets,
         device=device,
         known=Known(names, categorical, tuple(config.holidays)),
-        futures=[futures(series) for series in panel],
+        futures=futures,
         categories=categories.labels,
     )
 
