@@ -8,15 +8,17 @@ Results have the type of the input.
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
+from datetime import date, datetime
 from functools import partial, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 from rich.console import Console
 
 from informer import checkpoint as checkpoints
@@ -44,10 +46,10 @@ from informer.inference.rolling import (
 from informer.inference.sources import explanations
 from informer.inference.totals import LEVELS, totals
 from informer.inference.untrained import untrained
-from informer.inference.writing import figure_of, of_series, table_of
+from informer.inference.writing import figure_of, of_series, stamps, table_of, without_times
 from informer.inference.zero import ZeroModel
 from informer.read.remote import copies
-from informer.read.series import Frame, Series, frame_of, like, path_of, table_of_file
+from informer.read.series import DATES, Frame, Series, frame_of, like, path_of, table_of_file
 from informer.read.shapes import prepared
 from informer.read.split import split_for
 from informer.read.table import Table, name_of, table_of_frame
@@ -85,16 +87,27 @@ def named_source(frame: Frame, name: str = "frame", *, is_named: bool = False) -
     return path, name if is_named else name_of(path)
 
 
-def keyed_like(frame: Frame, table: pd.DataFrame, keys: Iterable[str]) -> Any:
-    """A table as one of the type of `frame`, in which columns that name the series have the type that they have there;
-    text where `frame` is a file, or a stream, which is read already."""
-    if path_of(frame) is None and not isinstance(frame, Iterator):
-        given = table_of_frame(frame_of(frame, NAME), NAME).frame
-        for name in filter(given.columns.__contains__, keys):
-            by_text = {str(cell): cell for cell in given[name].unique()}
-            if (cells := table[name].map(by_text)).notna().all():
-                table[name] = pd.Series(cells, dtype=given[name].dtype)
-    return like(frame, table)
+def as_given(frame: Frame, table: pd.DataFrame, panel: Sequence[Series]) -> Any:
+    """A table as one of the type of `frame`, in which columns that name the series have the type that they have there,
+    and times that of its times: dates, text or numbers. Of a file, or a stream, which is read already, keys are text
+    and times timestamps."""
+    if path_of(frame) is not None or isinstance(frame, Iterator):
+        return like(frame, table)
+    given, same = table_of_frame(frame_of(frame, NAME), NAME).frame, list[str]()
+    for name in {*panel[0].keys} & {*given} & {*table}:
+        by_text = {"" if pd.isna(cell) else str(cell): cell for cell in given[name].unique()}
+        if table[name].isin([*by_text]).all():
+            table[name] = pd.Series(table[name].map(by_text), dtype=given[name].dtype)
+            same.append(name)
+    if (column := panel[0].time_col) in given and len(given):
+        cells, first = given[column], given[column].iloc[0]
+        times = [name for name, kind in table.dtypes.items() if kind.kind == "M"]
+        if column in given.attrs.get(DATES, ()) or (isinstance(first, date) and not isinstance(first, datetime)):
+            table = without_times(table, lambda found: [*found.date])
+        elif cells.dtype.kind != "M":
+            table = without_times(table, partial(stamps, panel))
+            table = table.astype(dict.fromkeys(times, cells.dtype)) if is_numeric_dtype(cells) else table
+    return like(frame, table, same)
 
 
 def by_name(frames: Mapping[Any, Frame] | Sequence[Frame]) -> Mapping[Any, Frame]:
@@ -310,14 +323,16 @@ class Forecaster:
 
         Returns:
             A table of the type of `frame` (pandas for a path, pyarrow for other libraries than pandas and polars): the
-            name of the series if there are several, the future timestamps, both named as in `frame`, and the targets in
-            their own units (of a quantile model the median, OT_q10 and OT_q90).
+            columns that name the series if there are several, the future times, and the targets in their own units (of
+            a quantile model the median, OT_q10 and OT_q90). Names and times have the names and types of `frame`: dates
+            of dates, text of text; of a file, text and timestamps. Of several columns that name the series a cell may
+            be null, and stays null.
 
         Raises:
             InputError: the table cannot be forecast (rows, columns, numbers, timestamps, step).
         """
         panel, paths = self._forecasts_of(frame, future, horizon=horizon, intervals=intervals, dataset=dataset)
-        return keyed_like(frame, table_of(panel, paths), panel[0].keys)
+        return as_given(frame, table_of(panel, paths), panel)
 
     @_front
     def totals(
@@ -337,7 +352,7 @@ class Forecaster:
             frame, horizon, intervals, future, dataset: as for `predict`.
             aggregate: columns that name the series, which are summed where they are equal, and a period: "day", "week",
                 "month", "quarter" or "year", such as ["region", "month"], or several such lists; empty: all series at
-                each step, and over the horizon.
+                each step, and over the horizon. With columns the sum over all series is that of a call without them.
             above: numbers; of each the probability in percent that a sum is above it.
 
         Returns:
@@ -348,7 +363,9 @@ class Forecaster:
             InputError: as for `predict`; series that end at different times; no such column or period.
         """
         levels = [intervals] if isinstance(intervals, int) else [*intervals]
-        wanted = check(WithSums(intervals=levels, total=True, aggregate=listed_names(aggregate), above=[*above]))
+        wanted = check(
+            WithSums(intervals=levels, total=not aggregate, aggregate=listed_names(aggregate), above=[*above])
+        )
         every = [*dict.fromkeys([*levels, *LEVELS])]
         if self._is_untrained:
             model = self._untrained(frame, future, dataset)
@@ -359,7 +376,7 @@ class Forecaster:
             panel, paths = self._forecasts_of(frame, future, horizon=horizon, intervals=every, dataset=dataset)
             held = held_out(self.trained, [named_source(frame)], paths.mean.shape[1], LEVELS)
         table = totals(panel, paths, wanted, held, DatasetConfig(), "").table
-        return keyed_like(frame, table, ())
+        return as_given(frame, table, panel)
 
     @_front
     def explain(
@@ -380,7 +397,7 @@ class Forecaster:
         from informer.inference.explain import tidy
 
         panel, paths = self._forecasts_of(frame, future, horizon=horizon, dataset=dataset, explained=True)
-        return keyed_like(frame, tidy(panel, paths), panel[0].keys)
+        return as_given(frame, tidy(panel, paths), panel)
 
     @property
     def metrics(self) -> pd.DataFrame:
@@ -474,7 +491,7 @@ class Forecaster:
         by_frame, are_named = by_name(frames), isinstance(frames, Mapping)
         forecasts = self._forecasts(by_frame, ahead, horizon=horizon, intervals=intervals, are_named=are_named)
         pairs = zip(by_frame.values(), forecasts, strict=True)
-        tables = [keyed_like(frame, table_of(panel, paths), panel[0].keys) for frame, (panel, paths) in pairs]
+        tables = [as_given(frame, table_of(panel, paths), panel) for frame, (panel, paths) in pairs]
         return dict(zip(frames, tables, strict=True)) if are_named else tables
 
     def _forecasts_of(self, frame: Frame, future: Frame | None, **how: Any) -> Answer:
@@ -571,7 +588,7 @@ class Forecaster:
         if self._is_untrained:
             subject = self._untrained(frame)
             table = subject.rolling(horizon, levels=levels, stride=stride, start=start)
-            return keyed_like(frame, table, subject.panel[0].keys)
+            return as_given(frame, table, subject.panel)
         model = self.trained.scored
         if model.checkpoint.data.refit:
             log.warning("backtest: the model was fitted on all rows of its data; errors on these are too small")
@@ -581,7 +598,7 @@ class Forecaster:
         firsts = [0 if start is None else first_origin(model, series, start) for series in panel]
         chosen = [(each, origins(model, each, how, first=n)) for each, n in zip(panel, firsts, strict=True)]
         tables = roll_panel(model, chosen, how)
-        return keyed_like(frame, pd.concat(tables, ignore_index=True), panel[0].keys)
+        return as_given(frame, pd.concat(tables, ignore_index=True), panel)
 
     @_front
     def leaderboard(

@@ -1,12 +1,14 @@
 """Tables of other libraries: the numbers of the same pandas table, in a table of the kind that was given."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from entry_points import done
 
 from informer import Forecaster, InputError
 
@@ -105,3 +107,65 @@ def test_keys_of_series_keep_their_type(kind: str) -> None:
             found = table.to_pandas() if kind == "polars" else table
             assert found["store"].dtype == frame["store"].dtype
             assert list(found["store"].unique()) == [7, 12]
+
+
+def shops() -> pd.DataFrame:
+    """Days of four shops, which two columns name together; the price of each is known."""
+    rng, days = np.random.default_rng(0), pd.date_range("2024-01-01", periods=80)
+    parts = []
+    for store, item in ((1, "a b"), (1, "x"), (2, "a b"), (2, "x")):
+        price = rng.integers(0, 2, 80).astype(float)
+        sales = 50 * store + 30 * price + rng.normal(0, 2, 80)
+        parts.append(pd.DataFrame({"date": days, "store": store, "item": item, "price": price, "sales": sales}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_columns_that_name_series_together_are_their_own(folder: Path) -> None:
+    """Red if columns known ahead make one number of the names, or sums have other names than the frame."""
+    table = shops()
+    past, ahead = table[table["date"] < "2024-03-14"], table[table["date"] >= "2024-03-14"].drop(columns="sales")
+    past.to_csv("past.csv", index=False)
+    ahead.to_csv("ahead.csv", index=False)
+    done("forecast", "past.csv", "target=sales", "future=ahead.csv", "output=out")
+    expected = pd.read_csv("out/forecasts/past.forecast.csv")
+    for settings in ({}, {"dataset": {"series_col": ["store", "item"]}}):
+        model = Forecaster(target="sales", **settings)
+        found = model.predict(past, future=ahead)
+        names = ahead[["store", "item", "date"]].reset_index(drop=True)
+        pd.testing.assert_frame_equal(found[[*names]], names, check_dtype=False)
+        np.testing.assert_allclose(found["sales"], expected["sales"], rtol=1e-3)
+        assert found["store"].dtype == np.int64
+        parts = model.explain(past, future=ahead)[[*names]].drop_duplicates(ignore_index=True)
+        pd.testing.assert_frame_equal(parts, found[[*names]])
+        sums = model.totals(past, future=ahead, aggregate=["store", "month"])
+        assert [*sums["store"]] == [1, 2]
+        assert sums["store"].dtype == np.int64
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_dates_and_text_come_back_as_they_were(kind: str) -> None:
+    """Red if times have another type or format than those of the frame, in any of its tables."""
+    made = KINDS[kind][0] if kind in KINDS else lambda frame: frame
+    days, values = pd.date_range("2024-01-01", periods=80), 50 + 10 * np.sin(np.arange(80) * 2 * np.pi / 7)
+    for times in (days, days.date, days.strftime("%d.%m.%Y"), days.strftime("%Y-%m-%d"), np.arange(1900, 1980)):
+        frame, ahead = made(pd.DataFrame({"year": times[:-7], "y": values[:-7]})), made(pd.DataFrame({"year": times}))
+        for use in ("predict", "backtest", "explain"):
+            found = getattr(Forecaster(), use)(frame, horizon=7)
+            if kind == "polars":
+                assert found.schema["year"] == ahead.schema["year"]
+            written, known = ([*map(str, each["year"])] for each in (found, ahead))
+            assert written == known[-7:] if use != "backtest" else {*written} < {*known}
+
+
+def test_a_category_and_an_empty_name_stay_what_they_are() -> None:
+    """Red if an Enum or a number is of another type, or a null is text; without any name there is no series."""
+    table = pl.from_pandas(shops()[["date", "store", "item", "sales"]])
+    names = pl.Enum(["a b", "x", "other"])
+    table = table.with_columns(pl.when(pl.col("store") == 2).then("store"), pl.col("item").cast(names))
+    model = Forecaster(dataset={"series_col": ["store", "item"]})
+    found = model.predict(table, horizon=2)
+    assert found.schema["store"] == pl.Int64
+    assert found.schema["item"] == names
+    assert found["store"].to_list() == [None] * 4 + [2] * 4
+    with pytest.raises(InputError, match=r"row 0, column .*: expected the name of a series, found an empty cell"):
+        model.predict(table.with_columns(item=None), horizon=2)

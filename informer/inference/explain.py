@@ -39,7 +39,7 @@ from informer.inference.model import Answer, TrainedModel
 from informer.inference.rescore import trained_data
 from informer.inference.sources import SOURCES, explanations, place_of
 from informer.inference.untrained import untrained
-from informer.inference.writing import by_time, decimals_for, key_columns, rounded
+from informer.inference.writing import decimals_for, key_columns, rounded, without_times
 from informer.inference.zero import ZeroModel
 from informer.members.network import ForecastModel, model_forecast
 from informer.read.files import find_files, list_files
@@ -141,7 +141,7 @@ def tidy(panel: Sequence[Series], explained: Forecasts, then: Forecasts | None =
     paths, steps = np.nonzero(np.all([each.are_steps for each in both], axis=0))
     used = ("step", "column", "source", "value", IF, BEFORE, DIFFERENCE)
     keys = pd.DataFrame([key_columns(each, used)[0] for each in panel]).iloc[paths // len(explained.columns)]
-    times = by_time(in_zone(explained.times[paths, steps], explained.zone))
+    times = in_zone(explained.times[paths, steps], explained.zone).as_unit(panel[0].timestamps.unit)
     table = keys.assign(
         **{key_columns(panel[0], used)[1]: times}, step=1 + steps, column=explained.keys["column"].to_numpy()[paths]
     )
@@ -271,7 +271,7 @@ def explain(settings: ExplainConfig, console: Console) -> Explained:
         table = tidy(panel, first, then, other or IF)
         if table.empty:
             raise InputError(f"against={settings.against}: expected forecasts of the same series and times, found none")
-        write_atomic(output / EXPLANATION, table.to_csv(index=False, float_format="%.12g"))
+        write_atomic(output / EXPLANATION, without_times(table).to_csv(index=False, float_format="%.12g"))
     means = _means(table, other)
     for name, mean in means.items():
         shown = rounded(mean.to_numpy(), decimals_for(mean.to_numpy().ravel(), DIGITS)) + 0.0  # no -0

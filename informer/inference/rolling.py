@@ -42,12 +42,12 @@ from informer.inference.reader import LEFT_OUT, Source
 from informer.inference.writing import (
     ROLLED,
     Writer,
-    by_time,
     decimals_for,
     key_columns,
     metrics_of,
     rolled_of,
     with_decimals,
+    without_times,
 )
 from informer.members.baselines import FittedBaseline, best_seasonal_naive, fit_ridge
 from informer.members.effects import fit_known
@@ -119,9 +119,7 @@ def write_pieces(path: Path, form: Format, pieces: Iterator[pd.DataFrame]) -> No
     with path.open("w", encoding="utf-8", newline="") as file:
         for piece in pieces:
             # with the time of day; pandas writes only dates if a piece has only midnights
-            stamped = piece.select_dtypes(["datetime", "datetimetz"])
-            times = {str(name): by_time(pd.DatetimeIndex(each)) for name, each in stamped.items()}
-            piece.assign(**times).to_csv(file, header=file.tell() == 0, index=False, lineterminator="\n")
+            without_times(piece).to_csv(file, header=file.tell() == 0, index=False, lineterminator="\n")
 
 
 VALIDATION = 0.2

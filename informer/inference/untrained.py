@@ -23,7 +23,7 @@ from informer.read.table import Table, cells_of_content, name_of, table_of_frame
 
 def categories_ahead(table: Table, known: Sequence[str], key: str | None, target: str | None) -> list[str]:
     """The columns known ahead that are categories: text in the history."""
-    others = [name for name in known if name in table.columns and name not in key_columns(key)]
+    others = [name for name in known if name in table.columns and name not in (key, *key_columns(key))]
     return without([*repeated_text(table, [name for name in others if is_text(table, name)])], [target or ""])
 
 

@@ -300,6 +300,12 @@ def by_time(times: pd.DatetimeIndex, of: Callable[[pd.DatetimeIndex], Sequence[o
     return np.fromiter(of(pd.DatetimeIndex(distinct)), dtype=object)[places]
 
 
+def without_times(table: pd.DataFrame, of: Callable[[pd.DatetimeIndex], Sequence[object]] = in_full) -> pd.DataFrame:
+    """The table with text, or what a function gives, in place of times."""
+    times = table.select_dtypes(["datetime", "datetimetz"])
+    return table.assign(**{str(name): by_time(pd.DatetimeIndex(cells), of) for name, cells in times.items()})
+
+
 def stamps(panel: Sequence[Series], times: pd.DatetimeIndex) -> Sequence[object]:
     """Timestamps in the format of the input; ISO dates have a time of day if the input's do."""
     series = panel[0]

@@ -72,12 +72,18 @@ def frame_of(data: Frame, name: str) -> pd.DataFrame:
             arrow = arrow.set_column(position, column.name, arrow.column(position).cast(pyarrow.float64()))
     # one block per column, to avoid copies
     frame: pd.DataFrame = arrow.to_pandas(split_blocks=True, date_as_object=False)
+    frame.attrs[DATES] = [column.name for column in arrow.schema if pyarrow.types.is_date(column.type)]
     return frame
 
 
-def like(data: Frame, frame: pd.DataFrame) -> Any:
+DATES = "dates"
+"""Attribute of a converted table: its columns of dates without a time of day, of which pandas makes times."""
+
+
+def like(data: Frame, frame: pd.DataFrame, same: Sequence[str] = ()) -> Any:
     """Convert `frame` to the type of `data`: pandas for pandas and paths, polars for polars (also lazy frames), and
-    pyarrow for all others."""
+    pyarrow for all others. In polars the columns `same` have the types of those in `data`, which pandas may not have.
+    """
     if isinstance(data, pd.DataFrame | pd.Series | str | Path):
         return frame
     import pyarrow
@@ -87,7 +93,7 @@ def like(data: Frame, frame: pd.DataFrame) -> Any:
         return result
     import polars
 
-    return polars.from_arrow(result)
+    return polars.DataFrame(result).cast({name: kind for name, kind in data.collect_schema().items() if name in same})
 
 
 def _is_polars(data: Frame) -> bool:
