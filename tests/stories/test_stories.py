@@ -188,7 +188,7 @@ def a_forecast(settings: dict[str, str], out: str, new: list[Path]) -> None:
     assert tables
     for written in tables:
         assert {name[-4:] for name in written if name[-2:].isdigit()} == {"lo80", "hi80", "lo95", "hi95"}
-        assert len(written) % int(settings.get("horizon", "1")) == 0
+        assert len(written) % int(settings.get("horizon", "1").removesuffix("day")) == 0
     assert (folder / "totals.csv").exists() == ("total" in settings)
 
 
