@@ -98,22 +98,18 @@ _WINDOWS = re.compile(rb"[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")
 
 
 def find_encoding(content: bytes) -> str:
-    """The encoding of a file from its first bytes: UTF-8 or UTF-16 by its BOM, otherwise UTF-8, Shift_JIS, GBK, or
+    """The encoding of a file from its first bytes: UTF-8 or UTF-16 by its BOM, otherwise UTF-8, one of `_SCRIPTS`, or
     Latin-1, or Windows-1252, which has characters where Latin-1 has control codes.
 
-    Every byte sequence is valid Latin-1, and many are valid GBK. Bytes above 127 are taken for Chinese if nearly all of
-    them form pairs of the 3755 most common characters or punctuation, which accented letters hardly ever do.
+    Every byte sequence is valid Latin-1, and many are valid in other encodings, so these need signs of their script.
     """
     marked = next((encoding for bom, encoding in _BOMS.items() if content.startswith(bom)), None)
     if marked is not None or content.isascii():
         return marked or "utf-8"
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(content)  # incremental: the last character may be cut
+    if _decoded(content, "utf-8"):
         return "utf-8"
-    except UnicodeDecodeError:
-        if _is_japanese(content):
-            return "shift_jis"
-        return "gbk" if _is_chinese(content) else "cp1252" if _WINDOWS.search(content) else "latin-1"
+    others = [encoding for encoding, is_written in _SCRIPTS.items() if is_written(_decoded(content, encoding))]
+    return others[0] if others else "cp1252" if _WINDOWS.search(content) and _decoded(content, "cp1252") else "latin-1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +321,9 @@ def _places(rows: Sequence[Sequence[str]]) -> tuple[int, int, int]:
     key = min(typed, default=-1)
 
     def has_value(place: int) -> bool:
-        return any(is_value(cell) for column, cell in enumerate(rows[place]) if column in typed and cell)
+        cell = rows[place][key] if typed.get(key) == "date" and len(rows[place]) > key else ""
+        is_described = HAS_TEXT.search(cell) and not is_value(cell) and not TOTAL.match(cell)  # such as unit or source
+        return not is_described and any(is_value(cell) for column, cell in enumerate(rows[place]) if column in typed)
 
     def is_row(place: int) -> bool:
         row = rows[place]
@@ -347,7 +345,8 @@ def _places(rows: Sequence[Sequence[str]]) -> tuple[int, int, int]:
                 break
             names.insert(0, place)
         if names:
-            header = next((place for place in names if any(map(_TIMELY.search, rows[place]))), names[0])
+            words = [place for place in names if not any(map(is_value, rows[place]))] or names
+            header = next((place for place in words if any(map(_TIMELY.search, rows[place]))), words[0])
             header = header if len(set(rows[header])) == len(rows[header]) else names[0]
             return header, filled[first], width
     header = 0
@@ -374,26 +373,51 @@ def _joined(rows: Sequence[Sequence[str]]) -> list[str]:
     return [" ".join(word for word in words[column] if word) for column in words]
 
 
-def _signs(content: bytes, encoding: str) -> list[str]:
-    """The characters of a text beyond ASCII; none of a text with another encoding."""
+def _decoded(content: bytes, encoding: str) -> str:
+    """The text, whose last character may be cut; empty if it has another encoding."""
     try:
-        return [sign for sign in codecs.getincrementaldecoder(encoding)().decode(content) if sign > "\x7f"]
+        return codecs.getincrementaldecoder(encoding)().decode(content)
     except UnicodeDecodeError:
-        return []
+        return ""
 
 
-def _is_japanese(content: bytes) -> bool:
-    """Whether nearly all signs are Japanese syllables, Chinese characters or full-width forms, some the first."""
-    signs = _signs(content, "shift_jis")
+def _is_japanese(text: str) -> bool:
+    """Whether nearly all signs are Japanese, and some are syllables or two usual characters (JIS level 1) in a row.
+    Windows-1252 has signs of print at the bytes that begin these, of which two never follow each other."""
+    signs = re.findall(r"[^\x00-\x7f]", text)
     usual = sum("\u3000" <= sign <= "\u9fff" or "\uff01" <= sign <= "\uff5e" for sign in signs)
-    return any("\u3041" <= sign <= "\u30ff" for sign in signs) and usual > 0.9 * len(signs)
+    pairs = [pair.encode("shift_jis") for pair in re.findall(r"[\u4e00-\u9fff]{2}", text)]
+    is_sure = re.search(r"[\u3041-\u30ff]", text) or any(max(pair[::2]) < 0x98 for pair in pairs)
+    return bool(is_sure) and usual > 0.9 * len(signs)
 
 
-def _is_chinese(content: bytes) -> bool:
-    pairs = [sign.encode("gbk") for sign in _signs(content, "gbk")]
+def _is_korean(text: str) -> bool:
+    """Whether all signs are Korean syllables, and at least `LEAST_SYLLABLES` differ: some Chinese names may be too."""
+    signs = re.findall(r"[^\x00-\x7f]", text)
+    return len({*signs}) >= LEAST_SYLLABLES and all("\uac00" <= sign <= "\ud7a3" for sign in signs)
+
+
+def _is_chinese(text: str) -> bool:
+    """Whether most signs are among the 3755 usual characters or punctuation, which accented letters hardly ever are."""
+    pairs = [sign.encode("gbk") for sign in re.findall(r"[^\x00-\x7f]", text)]
     # rows of the GB 2312 table: A1-A3 punctuation, B0-D7 the usual characters
     usual = sum(first in b"\xa1\xa2\xa3" or 0xB0 <= first <= 0xD7 for first, second in pairs if second >= 0xA1)
     return usual > 0.8 * len(pairs)
+
+
+def _is_russian(text: str) -> bool:
+    """Whether nearly all letters beyond ASCII stand in words of Cyrillic letters, capitals first or throughout."""
+    words = re.findall(r"[^\W\d_]*[^\W\d_a-zA-Z][^\W\d_]*", text)
+    pattern = r"[\u0410-\u042f\u0401]?[\u0430-\u044f\u0451]+|[\u0410-\u042f\u0401]+"
+    written = [word for word in words if re.fullmatch(pattern, word)]
+    return any(len(word) > 3 for word in written) and sum(map(len, written)) > 0.9 * sum(map(len, words))
+
+
+LEAST_SYLLABLES = 6
+"""Number of different syllables from which a text is Korean."""
+
+_SCRIPTS = {"shift_jis": _is_japanese, "cp949": _is_korean, "gbk": _is_chinese, "cp1251": _is_russian}
+"""Encoding -> whether a text is written in its language, in the order in which they are tried."""
 
 
 def is_value(cell: str) -> bool:

@@ -239,6 +239,17 @@ def _time_col(table: Table, config: DatasetConfig) -> str | None:
     return None
 
 
+def without_averages(table: Table, _config: DatasetConfig) -> Table:
+    """The table without the averages of years next to months, quarters or half years, as M13, Q05, S03 (US BLS)."""
+    for column in table.not_numeric if any(time_columns.calendar_parts(table.columns)) else ():
+        cells = table.frame[column].astype("str")
+        is_average = cells.isin(["M13", "Q05", "S03"])
+        if is_average.any() and cells[~is_average].str.fullmatch(r"[MQS]\d\d").all():
+            log.info("%s: the averages of years in %r are not read", table.name, column)
+            return replace(table, frame=table.frame[~is_average])
+    return table
+
+
 def with_joined_calendar(table: Table, config: DatasetConfig) -> Table:
     """The table with one column of times in place of those of years, months, days and hours, if no other has dates."""
     if config.time_col is not None or time_columns.dated_columns(table):
@@ -289,6 +300,7 @@ NORMALISERS: tuple[Callable[[Table, DatasetConfig], Table], ...] = (
     years_as_rows,
     with_parts_as_rows,
     dates_as_rows,
+    without_averages,
     with_joined_calendar,
     without_row_numbers,
     with_joined_clock,

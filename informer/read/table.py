@@ -69,7 +69,8 @@ def read_errors(path: Path, encoding: str | None = None) -> Iterator[None]:
         with reading(path):
             yield
     except UnicodeError as error:
-        raise InputError(f"{path}: not {encoding} text ({error}); set dataset.encoding, such as latin-1") from error
+        what = f"not {encoding} text" if encoding else "text in no encoding that was tried"
+        raise InputError(f"{path}: {what} ({error}); set dataset.encoding, such as latin-1") from error
     except MemoryError as error:
         raise InputError(f"{path}: too large for the memory of this machine; use a smaller file") from error
     except BrokenRow as error:

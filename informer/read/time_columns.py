@@ -548,12 +548,12 @@ def find_time_column(table: Table, time_col: str | None) -> str:
 
 
 def _are_dates(cells: pd.Series) -> bool:
-    """Whether numbers are times whatever the name of their column; days not all in one month, where they may count
-    something."""
+    """Whether numbers are times whatever the name of their column; days not all in one month, or hours not all of one
+    day, where they may count something."""
     time_format = number_format("", cells) if is_numeric_dtype(cells) else None
     if time_format is None or not time_format.startswith("%Y%m%d"):
         return time_format is not None
-    return (cells // 100 ** (time_format.count("%") - 2)).nunique() > 1
+    return (cells // 100 ** max(time_format.count("%") - 3, 1)).nunique() > 1
 
 
 def _is_unread(cells: pd.Series) -> bool:
@@ -687,6 +687,8 @@ def _advice(table: Table) -> str:
                 f"times such as {shown(cell)} in column {column!r} have no year of four digits: write 2001-01 for the "
                 "first month of the first year"
             )
+        if is_numeric_dtype(cells) and digits_format(cells):
+            return f"if {cell} in column {column!r} is a date, set dataset.time_col={column}"
         are_years = is_float_dtype(cells) and cells.between(YEARS.start, YEARS.stop).all()
         if are_years and 0.9 < 12 * cells.diff().median() < 1.1:
             month = f"{int(cells.iloc[0])}-{int(cells.iloc[0] % 1 * 12) + 1:02d}"
