@@ -330,10 +330,17 @@ def _duplicates(rows: Rows, repeated: Bool[np.ndarray, " t"], config: DatasetCon
     return rows.problem("duplicate", row, line, *((first, CONFIRM) if likeness or not sums else ()))
 
 
+def _equal_steps(rows: Rows) -> str:
+    """What to do about rows at any time, such as orders or readings."""
+    sums, means = _settings_of("sum", rows), _settings_of("mean", rows)
+    return f"write rows at equal steps, or set {sums}, or, for means, such as of readings, {means}"
+
+
 def _settings_of(joined: Duplicates, rows: Rows) -> str:
     """What to set to join the rows of a time, or of a usual period if times are not at equal steps."""
     once = rows.timestamps.unique().sort_values()
-    is_even = len(once) < 2 or (Frequency.closest(once)[0].strides(once) > 0).all()
+    strides = Frequency.closest(once)[0].strides(once) if len(once) > 1 else np.ones(1, np.int64)
+    is_even = strides.min() > 0 and 2 * (strides > 1).sum() <= len(strides)
     return f"dataset.duplicates={joined}{'' if is_even else f' dataset.frequency={usual_period(once)}'}"
 
 
@@ -428,6 +435,8 @@ def check_steps(
         year = frequency.future(rows.timestamps[last], 1)[0].tz_localize(None) + pd.DateOffset(years=1)
         if rows.timestamps[last + 1].tz_localize(None) == year and len(rows) - last < SHORT_END * len(rows):
             fills, note = False, "the last rows continue those of a year before, as with a wrong year: fix the dates"
+        elif not fills and 2 * len(gaps) > len(strides):  # as orders, whose times are those of minutes
+            note = _equal_steps(rows)
         else:
             note = _fill_advice(config, get_args(Fill) if fills else [])
         line = f"{'1 row is' if missing == 1 else f'{missing} rows are'} missing"
@@ -435,10 +444,8 @@ def check_steps(
         cures = [Repair("fill", fill)] if fills and config.fill is None else []
         report.problems.append(_unexpected("gap", rows, frequency, int(gaps[0]) + 1, line, *cures))
     if len(uneven):
-        line = f"{count_note(len(uneven), 'steps of another length')}; write rows at equal steps"
-        if not has_step:
-            line += f", or set {_settings_of('sum', rows)}, or, for means, such as of readings, "
-            line += _settings_of("mean", rows)
+        cure = "write rows at equal steps" if has_step else _equal_steps(rows)
+        line = f"{count_note(len(uneven), 'steps of another length')}; {cure}"
         report.problems.append(_unexpected("uneven", rows, frequency, int(uneven[0]) + 1, line))
     return missing
 

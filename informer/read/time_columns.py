@@ -29,7 +29,7 @@ from informer.config.data import EXCEL, DatasetConfig
 from informer.read.cells import decoded, distinct, is_encoded, text_of
 from informer.read.date_text import USUAL_YEARS, date_formats, month_of
 from informer.read.frequency import SECOND, UNIT_NANOS
-from informer.read.table import Table, shown
+from informer.read.table import Table, shown, without
 
 log = logging.getLogger(__name__)
 
@@ -671,7 +671,7 @@ def _advice(table: Table) -> str:
             f"pandas.read_fwf({table.name!r}).to_csv('table.csv', index=False), and read that"
         )
     reading = f"such as pandas.read_csv({table.name!r})"
-    steps = [column for column in table.columns if re.fullmatch(r"[^\W\d]+_?\d+", column)]
+    steps = [name for name in without(table.columns, table.not_numeric) if re.fullmatch(r"[^\W\d]+_?\d+", name)]
     if len(steps) >= LEAST_STEPS and 2 * len(steps) > len(table.columns):
         columns = [column for column in table.columns if column not in steps]
         return (
