@@ -25,6 +25,7 @@ from informer import checkpoint as checkpoints
 from informer.base.errors import InputError, listed, with_addresses
 from informer.base.progress import shown
 from informer.checkpoint import hub
+from informer.checkpoint.format import Rule, read
 from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
 from informer.config.commands import PredictConfig, WithSums, listed_names
 from informer.config.conversion import node_of
@@ -45,7 +46,7 @@ from informer.inference.rolling import (
 )
 from informer.inference.sources import explanations
 from informer.inference.totals import LEVELS, totals
-from informer.inference.untrained import untrained
+from informer.inference.untrained import NOTHING_FITTED, untrained
 from informer.inference.writing import figure_of, of_series, stamps, table_of, without_times
 from informer.inference.zero import ZeroModel
 from informer.read.remote import copies
@@ -159,6 +160,7 @@ class Forecaster:
         self.model, self.settings = model, settings
         self._trained: TrainedModel | None = None
         self._scores: str | None = None
+        self._rule = NOTHING_FITTED
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of the constructor."""
@@ -197,7 +199,12 @@ class Forecaster:
         Raises:
             InputError: no readable checkpoint, or the device is not available.
         """
-        trained = TrainedModel.load(forecasting_checkpoint(path), device=device)
+        content = read(forecasting_checkpoint(path))
+        if isinstance(content, Rule):
+            forecaster = cls(device=device, **{name: getattr(content, name) for name in OF_TABLES if name != "device"})
+            forecaster._rule = content
+            return forecaster
+        trained = TrainedModel(content, device=device)
         forecaster = cls(trained.model.family)
         forecaster._trained = trained
         scores = Path(path) / METRICS_FILE
@@ -206,7 +213,8 @@ class Forecaster:
 
     @_front
     def fit(self, frame: Frame, *, verbose: bool = False) -> "Forecaster":
-        """Train the model like `informer train`; returns the forecaster. For "zero" there is nothing to do.
+        """Train the model like `informer train`; returns the forecaster. For "zero" effects of columns known ahead are
+        fitted, those in `future_covariates` or in rows at the end without targets, otherwise there is nothing to do.
 
         Args:
             frame: a table (pandas, polars, pyarrow, ...) or series whose times are a column or the index, or the path
@@ -218,6 +226,10 @@ class Forecaster:
             InputError: an unknown key, a value out of range, or a table that cannot be trained on.
         """
         if self._comes_trained:
+            self._rule = NOTHING_FITTED
+            if self.settings.get("future_covariates") or self.settings.get("target"):
+                subject = self._untrained(frame)
+                self._rule = self._rule if subject.known is None else subject.rule(None)
             return self
         from informer.data.dataset import Provenance
         from informer.training.folder import saved_path, saved_table
@@ -260,7 +272,7 @@ class Forecaster:
         if self._trained is None:
             if self._comes_trained:
                 raise InputError(
-                    "the pretrained network has no model to save and no scores of a run; Forecaster() is all it takes"
+                    "the pretrained network has no weights of its own and no scores of a run; save and load keep it"
                 )
             from sklearn.exceptions import NotFittedError
 
@@ -281,7 +293,12 @@ class Forecaster:
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint file, for `load`; an InputError if the path cannot be written."""
-        checkpoints.save(Path(path), self.trained.checkpoint)
+        if not self._is_untrained:
+            checkpoints.save(Path(path), self.trained.checkpoint)
+            return
+        own: dict[str, Any] = {name: self.settings[name] for name in ("target", "horizon") if name in self.settings}
+        own |= {"dataset": self._dataset({}), "future_covariates": [*self.settings.get("future_covariates", ())]}
+        checkpoints.save(Path(path), self._rule.model_copy(update=own))
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write model.safetensors, config.json and a model card, the files of a repository of the Hugging Face Hub."""
@@ -546,14 +563,19 @@ class Forecaster:
         self, frame: Frame, future: Frame | None = None, dataset: Mapping[str, Any] | None = None, name: str = "frame"
     ) -> ZeroModel:
         """The pretrained network for a table."""
-        prefix = "dataset."
-        dotted = {key.removeprefix(prefix): each for key, each in self.settings.items() if key.startswith(prefix)}
-        written = {**self.settings.get("dataset", {}), **dotted, **(dataset or {})}
-        config = check(node_of(DatasetConfig, plain_settings(written)))
+        config = check(node_of(DatasetConfig, self._dataset(dataset or {})))
         target, named = self.settings.get("target"), self.settings.get("future_covariates", ())
-        model = untrained(frame, config, name=name, target=target, future=future, named=named, device=self._device)
+        model = untrained(
+            *(frame, config), name=name, target=target, future=future, named=named, device=self._device, rule=self._rule
+        )
         model.usual = self.settings.get("horizon")
         return model
+
+    def _dataset(self, other: Mapping[str, Any]) -> Any:
+        """How tables are read."""
+        prefix = "dataset."
+        dotted = {key.removeprefix(prefix): each for key, each in self.settings.items() if key.startswith(prefix)}
+        return plain_settings({**self.settings.get("dataset", {}), **dotted, **other})
 
     @_front
     def backtest(

@@ -10,7 +10,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-TENSORS = ("weights", "calibration", "state")
+TENSORS = ("weights", "calibration", "state", "effects")
 """Entries with tensors."""
 
 

@@ -142,9 +142,8 @@ def test_the_pretrained_network_is_tested_at_earlier_rows() -> None:
     months = pd.date_range("2018-01-01", periods=60, freq="MS")
     rising = 100 + np.arange(60) + 20 * np.sin(2 * np.pi * np.arange(60) / 12)  # the last season is always too low
     assert 0.2 < Forecaster().score(pd.DataFrame({"date": months, "y": rising}), horizon=6) < 1
-    for without_a_model in (Forecaster().save, lambda path: Forecaster().trained):
-        with pytest.raises(InputError, match="has no model to save"):
-            without_a_model("x")
+    with pytest.raises(InputError, match="has no weights of its own"):
+        Forecaster().save_pretrained("x")
     with pytest.raises(InputError, match="horizon: expected the rows to forecast, such as 24"):
         Forecaster().predict(table)
 

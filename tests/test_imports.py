@@ -146,7 +146,7 @@ def test_the_version_is_the_projects() -> None:
 FRONTS = ("informer", "informer.checkpoint", "informer.networks")
 """What tests import; each lists names that docs/reference documents."""
 
-MOST_INSIDE = 12_900
+MOST_INSIDE = 12_700
 """Lines of test files that import modules behind the fronts; the number only falls."""
 
 

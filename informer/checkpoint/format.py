@@ -1,9 +1,10 @@
-"""The model file: a trained network with everything needed to use it, and the state of a run to continue it.
+"""The model file: a trained network with everything needed to use it, and the state of a run to continue it; or the
+rule around the pretrained network, whose weights come with the package, and the effects that it was fitted with.
 
 Tensors are stored with safetensors, which holds no code. Everything else is JSON in the header, checked by one schema,
-`Checkpoint`: unknown entries and values of other types are errors. The header also has the SHA-256 of the file's bytes,
-which detects damage and files of another run. It is not a signature: anyone who changes a file on purpose can also
-write a matching digest.
+`Checkpoint` or `Rule`: unknown entries and values of other types are errors. The header also has the SHA-256 of the
+file's bytes, which detects damage and files of another run. It is not a signature: anyone who changes a file on purpose
+can also write a matching digest.
 """
 
 import hashlib
@@ -38,7 +39,9 @@ from informer.config.training import TrainConfig
 from informer.data.columns import Columns
 from informer.data.dataset import dims_of
 from informer.data.scaler import PanelScaler
+from informer.members.regression import Terms
 from informer.networks.models.base import ModelDims
+from informer.pretrained.weights import NEWEST
 from informer.read.frequency import Frequency
 
 FORMAT: Literal[6] = 6
@@ -48,10 +51,7 @@ HEADER = "informer"
 """Key of the JSON in the header of the file, which only maps strings to strings."""
 UNKNOWN = "0" * 64
 """What stands in the place of the digest while it is computed."""
-BEGINNING = re.compile(r'\{"format":(\d+),"sha256":"([0-9a-f]{64})",')
-
-TENSORS = ("weights", "calibration", "state")
-"""Entries with tensors, whose names in the file begin with that of the entry and a dot."""
+BEGINNING = re.compile(r'\{"format":(\d+),"sha256":"([0-9a-f]{64})",("version":)?')
 
 
 def _checked_moment(text: str) -> str:
@@ -208,11 +208,42 @@ class Checkpoint(Part):
         )  # fmt: skip
 
 
-def encoded(checkpoint: Checkpoint) -> tuple[bytes, str]:
+class Rule(Part):
+    """Content of the file of the pretrained network as it forecasts, fitted or not; see `informer.inference.zero`."""
+
+    format: Literal[6] = FORMAT
+    sha256: str = UNKNOWN
+    version: Annotated[str, Field(pattern=f"^{NEWEST}$")] = NEWEST
+    """Of the network."""
+    target: str | None = None
+    future_covariates: list[str] = []
+    horizon: Annotated[int, Field(ge=1)] | str | None = None
+    dataset: dict[str, Any] = {}
+    """How tables are read, with what differs from the defaults."""
+    series: list[str] = []
+    """Names of the series that effects were fitted to."""
+    series_col: str | None = None
+    step: str = ""
+    """Of these series, as a pandas offset."""
+    categories: dict[str, list[str]] = {}
+    kind: Literal["network", "effects", "effects + network"] = "network"
+    width: Annotated[FiniteFloat, Field(gt=0)] = 1.0
+    terms: Terms | None = None
+    are_ratios: list[bool] = []
+    """Of the effects in each target, whose arrays are `effects`."""
+    effects: Tensors = {}
+
+
+def entries_of(content: "type[Checkpoint | Rule]") -> list[str]:
+    """Entries with tensors, whose names in the file begin with that of the entry and a dot."""
+    return [name for name, field in content.model_fields.items() if field.exclude]
+
+
+def encoded(checkpoint: Checkpoint | Rule) -> tuple[bytes, str]:
     """Content of the file, the same for the same checkpoint, and its digest."""
     tensors = {
         f"{entry}.{name}": tensor.detach().cpu().clone().contiguous()  # cloned: no two may share their memory
-        for entry in TENSORS
+        for entry in entries_of(type(checkpoint))
         for name, tensor in getattr(checkpoint, entry).items()
     }
     content = bytes_of(tensors, {HEADER: checkpoint.model_copy(update={"sha256": UNKNOWN}).model_dump_json()})
@@ -220,8 +251,8 @@ def encoded(checkpoint: Checkpoint) -> tuple[bytes, str]:
     return content.replace(UNKNOWN.encode(), digest.encode(), 1), digest
 
 
-def decoded(content: bytes, path: Path) -> Checkpoint:
-    """The checkpoint in the content of a file.
+def decoded(content: bytes, path: Path) -> Checkpoint | Rule:
+    """The checkpoint or the rule in the content of a file.
 
     Args:
         path: path of the file, for messages.
@@ -240,23 +271,24 @@ def decoded(content: bytes, path: Path) -> Checkpoint:
     digest = beginning[2]
     if hashlib.sha256(content.replace(digest.encode(), UNKNOWN.encode(), 1)).hexdigest() != digest:
         raise InputError(f"checkpoint: {path} is damaged: its content is not what was written; use another copy")
+    schema: type[Checkpoint | Rule] = Rule if beginning[3] else Checkpoint
     try:
-        checkpoint = Checkpoint.model_validate_json(text)
+        checkpoint = schema.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         place, cause = ".".join(map(str, first["loc"])), first.get("ctx", {}).get("error", first["msg"])
         problem = reason_of(ValueError(f"{place}: {cause}"))  # on one line
         raise InputError(f"checkpoint: {path}: {problem}, found {first['input']!r:.40}") from error
-    groups: dict[str, dict[str, Tensor]] = {entry: {} for entry in TENSORS}
+    groups: dict[str, dict[str, Tensor]] = {entry: {} for entry in entries_of(schema)}
     for name, tensor in tensors.items():
         entry, _, rest = name.partition(".")
         if entry not in groups:
-            raise InputError(f"checkpoint: {path}: {name}: expected tensors of {', '.join(TENSORS)}, found another")
+            raise InputError(f"checkpoint: {path}: {name}: expected tensors of {', '.join(groups)}, found another")
         groups[entry][rest] = tensor
     return checkpoint.model_copy(update=groups)
 
 
-def save(path: Path, checkpoint: Checkpoint) -> str:
+def save(path: Path, checkpoint: Checkpoint | Rule) -> str:
     """Write atomically, so that the file is either complete or not there; returns the digest."""
     content, digest = encoded(checkpoint)
     write_atomic(path, content)
@@ -264,6 +296,15 @@ def save(path: Path, checkpoint: Checkpoint) -> str:
 
 
 def load(path: Path) -> Checkpoint:
+    """The checkpoint of `read`; an InputError if the file has a rule."""
+    content = read(path)
+    if isinstance(content, Rule):
+        what = f"{path}, the pretrained network with its settings"
+        raise InputError(f"checkpoint: expected a trained model, found {what}; Forecaster.load and serve read it")
+    return content
+
+
+def read(path: Path) -> Checkpoint | Rule:
     """Read a model file onto the CPU; no code is run and no other file is read, except the run.json of a run directory.
 
     Args:

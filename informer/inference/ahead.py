@@ -14,12 +14,16 @@ sums of forecasts would be too low.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float64
 
+from informer.base.errors import InputError, listed
+from informer.checkpoint.format import Rule
+from informer.checkpoint.restore import DO_NOT_FIT
 from informer.data.history import future_index
 from informer.members.regression import Effects, Terms, evenly
 from informer.members.zero import Histories, Pretrained
@@ -54,29 +58,40 @@ class Known:
 
 
 @final
+@dataclass(frozen=True, slots=True)
 class PanelEffects:
     """Effects in each target of a panel.
 
     Args:
-        panel: the series, with the columns known ahead.
         columns: the targets.
         known: the columns known ahead.
-        rows: rows of each series that are read; None: all.
-        penalties: of each target; empty: they are chosen.
+        by_column: the effects in each target.
     """
 
-    def __init__(
-        self,
+    columns: Sequence[str]
+    known: Known
+    by_column: Sequence[Effects]
+
+    @classmethod
+    def fit(
+        cls,
         panel: Sequence[Series],
         columns: Sequence[str],
         known: Known,
         *,
         rows: Sequence[int] | None = None,
         penalties: Sequence[float] = (),
-    ) -> None:
+    ) -> "PanelEffects":
+        """Fit to the series of a panel, which have the columns known ahead.
+
+        Args:
+            panel, columns, known: the series, and see `PanelEffects`.
+            rows: rows of each series that are read; None: all.
+            penalties: of each target; empty: they are chosen.
+        """
         parts = list(panel) if rows is None else [each.part(slice(n)) for each, n in zip(panel, rows, strict=True)]
         times, values = [each.timestamps for each in parts], [column_values(each, known.columns) for each in parts]
-        self.terms = Terms.of(
+        terms = Terms.of(
             max(times, key=len),
             np.concatenate([values[place] for place in evenly(len(parts), MOST_IN_TERMS)]),
             known.columns,
@@ -84,17 +99,57 @@ class PanelEffects:
             step=panel[0].frequency,
             holidays=known.holidays,
         )
-        self._columns, self._known = columns, known
-        self.by_column = [
+        by_column = [
             Effects.fit(
                 times,
                 values,
                 [column_values(each, [name])[:, 0] for each in parts],
-                self.terms,
+                terms,
                 penalty=penalties[place] if penalties else None,
             )
             for place, name in enumerate(columns)
         ]
+        return cls(columns, known, by_column)
+
+    @classmethod
+    def of_rule(cls, rule: Rule, panel: Sequence[Series], columns: Sequence[str], known: Known) -> "PanelEffects":
+        """Those of a file, for series that it has.
+
+        Raises:
+            InputError: it has no such series, columns or step, or its parts do not fit.
+        """
+        names, own = [each.name for each in panel], {name: place for place, name in enumerate(rule.series)}
+        if len(names) == len(own) == 1:
+            names = rule.series
+        new, step = [name for name in names if name not in own], panel[0].frequency.code
+        if new or step != rule.step:
+            said = f"found {listed(new or names)} at {step}; fit again"
+            raise InputError(f"effects were fitted to {listed(rule.series)} at {rule.step}, {said}")
+        terms, n, places = rule.terms, len(own), [own[name] for name in names]
+        m = terms.size if terms is not None and terms.columns == known.columns else 0
+        shapes = {"center": (m,), "scale": (m,), "weights": (n, m), "level": (n,), "unit": (n,)}
+        expected = {f"{k}.{name}": shape for k in range(len(columns)) for name, shape in shapes.items()}
+        found = {name: tuple(array.shape) for name, array in rule.effects.items()}
+        if terms is None or not m or expected != found or len(columns) != len(rule.are_ratios):
+            raise InputError(f"{DO_NOT_FIT}: effects of {listed(known.columns)} on {listed(columns)} in {n} series")
+        arrays = {name: array.numpy() for name, array in rule.effects.items()}
+        for name, array in arrays.items():
+            finite = 1 / array if name.endswith("scale") else array  # what never changes has an infinite scale
+            if array.dtype != np.float64 or not np.isfinite(finite).all():
+                raise InputError(f"{DO_NOT_FIT}: effects.{name}: expected finite numbers of double precision")
+            if name.endswith(("weights", "level", "unit")):
+                arrays[name] = array[places]
+        own_arrays = [{name: arrays[f"{k}.{name}"] for name in shapes} for k in range(len(columns))]
+        pairs = zip(rule.are_ratios, own_arrays, strict=True)
+        return cls(columns, known, [Effects(terms=terms, is_ratio=x, penalty=0.0, **each) for x, each in pairs])
+
+    def facts(self) -> dict[str, Any]:
+        """The entries of a `Rule` that hold them."""
+        names = ("center", "scale", "weights", "level", "unit")
+        arrays = {f"{k}.{name}": getattr(each, name) for k, each in enumerate(self.by_column) for name in names}
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        ratios = [each.is_ratio for each in self.by_column]
+        return {"terms": self.by_column[0].terms, "are_ratios": ratios, "effects": tensors}
 
     def contributions(
         self, s: int, series: Series, ahead: Float64[np.ndarray, "h k"]
@@ -127,12 +182,12 @@ class PanelEffects:
             series, first = panel[s], firsts[s]
             if s not in done:
                 own = series.part(slice(first, None))
-                times, known = own.timestamps, column_values(own, self._known.columns)
+                times, known = own.timestamps, column_values(own, self.known.columns)
                 if len(ahead):
                     times = pd.DatetimeIndex(times.append(future_index(series, len(ahead[s]))))
                     known = np.concatenate([known, ahead[s]])
                 done[s] = np.stack([each.predict(s, times, known) for each in self.by_column])
-            values = column_values(series, self._columns)[first:end].T
+            values = column_values(series, self.columns)[first:end].T
             for each, effect, column in zip(self.by_column, done[s], values, strict=True):
                 before, after = effect[: end - first], effect[end - first :][:horizon]
                 histories.append(each.remainder(s, column, before))

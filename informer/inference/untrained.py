@@ -8,9 +8,10 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from informer.base.errors import InputError, listed
+from informer.checkpoint.format import Rule
 from informer.config.data import DatasetConfig, key_columns
 from informer.data.diagnosis import series_column
-from informer.data.history import futures_of_table
+from informer.data.history import Future, futures_of_table
 from informer.data.panel import read_panel
 from informer.inference.ahead import Known
 from informer.inference.zero import ZeroModel
@@ -19,6 +20,8 @@ from informer.read.columns import CategoryReader, coded, is_text, repeated_text
 from informer.read.series import Frame, frame_of, path_of, table_of_file
 from informer.read.shapes import prepared, with_series_names
 from informer.read.table import Table, cells_of_content, name_of, table_of_frame, without
+
+NOTHING_FITTED = Rule()
 
 
 def categories_ahead(table: Table, known: Sequence[str], key: str | None, target: str | None) -> list[str]:
@@ -67,6 +70,7 @@ def untrained(
     named: Sequence[str] = (),
     most_series: int | None = None,
     device: str = "auto",
+    rule: Rule = NOTHING_FITTED,
 ) -> ZeroModel:
     """The pretrained network for a table. Reads it and the columns known ahead: those of `future`, or of its last rows,
     which have no target.
@@ -79,11 +83,13 @@ def untrained(
         named: the columns known ahead; empty: all that are.
         most_series: largest number of series; None: any.
         device: see `ZeroModel`.
+        rule: what was fitted before.
 
     Raises:
         InputError: a table cannot be read or has too many series, or `future` has no column that the history has too.
     """
-    config = replace(config, target=target)
+    config = replace(config, target=target, series_col=config.series_col or rule.series_col)
+    named = rule.terms.columns if rule.terms is not None else named
     table = _table(frame, name, config)
     if not config.series_col and (column := series_column(table, config)):
         config = replace(config, series_col=column)
@@ -101,8 +107,10 @@ def untrained(
     elif target is not None and ends_without(table, target):
         known, texts, _ = columns_ahead(table, config, target, named)
         ahead = table if known else None
-    categories = CategoryReader()
-    config = replace(config, categorical=[*dict.fromkeys([*config.categorical, *texts])])
+    elif named:
+        known, texts = [*named], categories_ahead(table, named, config.series_col, target)
+    categories = CategoryReader(labels={name: [*each] for name, each in rule.categories.items()})
+    config = replace(config, categorical=[*dict.fromkeys([*config.categorical, *texts, *rule.categories])])
     panel = [replace(each, series_col=config.series_col) for each in read_panel(table, config, categories)]
     columns = panel[0].columns
     if target is not None and target not in columns:
@@ -114,11 +122,13 @@ def untrained(
             f"{listed(known)}"
         )
     targets = without(columns, names) if target is None else [target]
-    if ahead is None or not names:
+    if not names:
         return ZeroModel(panel, targets, device=device)
-    futures = futures_of_table(coded(ahead, categories.labels), config).of_all(panel, {each.name for each in panel})
+    futures = list[Future]()
+    if ahead is not None:
+        futures = futures_of_table(coded(ahead, categories.labels), config).of_all(panel, {each.name for each in panel})
     categorical = tuple(name for name in names if name in config.categorical)
-    return ZeroModel(
+    model = ZeroModel(
         panel,
         targets,
         device=device,
@@ -126,6 +136,8 @@ def untrained(
         futures=futures,
         categories=categories.labels,
     )
+    model.use(rule)
+    return model
 
 
 def _table(frame: Frame | bytes, name: str, config: DatasetConfig) -> Table:

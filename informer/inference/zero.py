@@ -18,6 +18,7 @@ from jaxtyping import Float64
 
 from informer.base.errors import InputError, listed
 from informer.base.quantiles import MEDIAN
+from informer.checkpoint.format import Rule
 from informer.data.history import Future, future_index
 from informer.inference.ahead import BOTH, EFFECTS, HISTORY, NETWORK, Candidate, Known, PanelEffects
 from informer.inference.rolling import row_of, tidy_table
@@ -89,11 +90,38 @@ class ZeroModel:
         self.checked: Forecasts | None = None
         """The forecasts from earlier rows that `evaluate` has made, with intervals of LEVELS too; None: none."""
         self._effects: PanelEffects | None = None
+        self._rule: Rule | None = None
 
     @cached_property
     def seasons(self) -> tuple[int, int]:
         """See `network_seasons`."""
         return network_seasons(self.panel, self.columns)
+
+    def use(self, rule: Rule) -> None:
+        """Forecast with effects that were fitted before, if the rule has some."""
+        if self.known is not None and rule.series:
+            self._rule, self.kind, self.width = rule, rule.kind, rule.width
+
+    def rule(self, horizon: int | str | None) -> Rule:
+        """What `use` needs: how columns known ahead are used for forecasts of this horizon, and their effects."""
+        self.evaluate(horizon)
+        effects = self._fitted(self.panel)
+        return Rule(
+            series=[series.name for series in self.panel],
+            series_col=self.panel[0].series_col,
+            step=self.panel[0].frequency.code,
+            categories={name: [*labels] for name, labels in self.categories.items()},
+            **{"kind": self.kind, "width": self.width, **(effects.facts() if effects else {})},
+        )
+
+    def _fitted(self, panel: Sequence[Series]) -> PanelEffects | None:
+        """Effects in all rows of a panel, with the penalties that `evaluate` chose; None if they are not used."""
+        if self.known is None or self.kind == NETWORK:
+            return None
+        if self._rule is not None:
+            return PanelEffects.of_rule(self._rule, panel, self.columns, self.known)
+        penalties = [each.penalty for each in self._effects.by_column] if self._effects else []
+        return PanelEffects.fit(panel, self.columns, self.known, penalties=penalties)
 
     @property
     def name(self) -> str:
@@ -140,7 +168,9 @@ class ZeroModel:
             InputError: a column without any value in its last COUNTED rows, or less than a row to forecast.
         """
         far, columns, panel = self.horizon(horizon), self.columns, self.panel if panel is None else panel
-        if self.known is not None and self._effects is None:
+        if self.known is not None and self.kind != NETWORK and not self.futures:
+            raise InputError(f"future: expected the rows ahead of {listed(self.known.columns)}, found none")
+        if self.known is not None and self._effects is None and self._rule is None:
             self.evaluate(horizon)
         lengths = [series.frequency.rows_of(far, series.timestamps) for series in panel]
         by_series, most, n = [column_values(series, columns) for series in panel], max(lengths), len(columns)
@@ -151,13 +181,10 @@ class ZeroModel:
                     raise InputError(
                         f"{series.name}: column {column!r} has no value{where}; leave it out with dataset.exclude"
                     )
-        ahead, before = list[np.ndarray](), self._effects
+        ahead = list[np.ndarray]()
         for series, future, rows in zip(panel, self.futures, lengths, strict=False):
             ahead.append(future.at(future_index(series, rows), self.known.columns if self.known else ()))
-        self._effects = None
-        if self.known is not None and self.kind != NETWORK:
-            penalties = [] if before is None else [each.penalty for each in before.by_column]
-            self._effects = PanelEffects(panel, columns, self.known, penalties=penalties)
+        self._effects = self._fitted(panel)
         origins = [(place, len(series)) for place, series in enumerate(panel)]
         chunks = self._from(panel, origins, self.seasons, most, levels, [self.kind], ahead)
         paths = joined(found[self.kind] for found, _ in chunks)
@@ -241,7 +268,7 @@ class ZeroModel:
         panel = self.panel if panel is None else panel
         first = dict(sorted(origins, reverse=True))  # the earliest of each series
         before = [first.get(place, len(each)) for place, each in enumerate(panel)]
-        self._effects = None if self.known is None else PanelEffects(panel, self.columns, self.known, rows=before)
+        self._effects = None if self.known is None else PanelEffects.fit(panel, self.columns, self.known, rows=before)
         last, mean = ("seasonal naive", "seasonal mean") if self.seasons[0] > 1 else ("naive", "mean")
         parts, by_age, n = defaultdict[str, list[Forecasts]](list), defaultdict[int, list[int]](list), len(self.columns)
         for number, (_, end) in enumerate(origins):
@@ -360,7 +387,7 @@ class ZeroModel:
                     origins.append((place, end))
         if not origins:
             return None
-        kinds = [NETWORK] if self.known is None else [NETWORK, EFFECTS, BOTH]
+        kinds = [self.kind] if self.known is None or self._rule else [NETWORK, EFFECTS, BOTH]
         checked, self.width = [*dict.fromkeys([*levels, *LEVELS, CHECKED])], 1.0
         found = self.backtest(origins, horizon=horizon, panel=chosen, levels=checked, kinds=kinds, of_constants=True)
         is_seen = np.concatenate(seen)[:, None]
@@ -368,13 +395,13 @@ class ZeroModel:
         by_kind = {kind: _mean_error(found[kind]) for kind in kinds}
         enough = (1 + LEAST_GAIN) * min(by_kind.values())
         self.kind = next(kind for kind in kinds if by_kind[kind] <= enough)
-        if self.known is not None:
+        if self.known is not None and self._rule is None:
             self.gain = _gain(self.member.version, self.kind, self.known, by_kind)
         scores = Scores(columns, [series.name for series in chosen], metric="mae", block=overlap)
         scores.notes = ["scaled errors are relative to the mean change over a season before each forecast"]
         own = found[self.kind]
         if self.kind != NETWORK:
-            self.width = _width(own)
+            self.width = _width(own) if self._rule is None else self._rule.width
             own = replace(own, bands=self._widened(own.mean, own.bands))
         self.checked = own
         scores.add(self.name, own.with_intervals(levels))

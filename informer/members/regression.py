@@ -66,7 +66,7 @@ class Terms:
     columns: tuple[str, ...]
     knots: Mapping[str, Sequence[float]]
     categories: Mapping[str, Sequence[float]]
-    limits: Mapping[str, Sequence[float]]
+    limits: Mapping[str, tuple[float, float]]
     day: int
     year: int
     weekday: bool
@@ -85,7 +85,7 @@ class Terms:
         holidays: Sequence[str],
     ) -> "Terms":
         """Those that these rows of a panel can show; `times` are of its longest series."""
-        knots, categories, limits = dict[str, list[float]](), dict[str, list[float]](), dict[str, list[float]]()
+        knots, categories, limits = dict[str, list[float]](), dict[str, list[float]](), dict[str, tuple[float, float]]()
         for name, values in zip(columns, known.T, strict=True):
             values = values[np.isfinite(values)]
             if name in categorical:
@@ -93,7 +93,7 @@ class Terms:
                 categories[name] = codes[np.argsort(-counts, kind="stable")][:MOST_CATEGORIES].tolist()
                 continue
             knots[name] = np.unique(np.quantile(values, np.linspace(0, 1, KNOTS))).tolist() if len(values) else []
-            limits[name] = [*limits_of(values)]
+            limits[name] = limits_of(values)
         span = (times[-1] - times[0]).value
         row = span / max(len(times) - 1, 1)
         is_timed = not step.is_numbered
@@ -108,6 +108,16 @@ class Terms:
             holidays=tuple(holidays) if is_timed else (),
             start=times.as_unit("ns").asi8[0].item(),
         )
+
+    @property
+    def size(self) -> int:
+        """Number of all functions; those of a damaged file, which do not go together, have none."""
+        is_whole = {*self.columns} == {*self.knots, *self.categories} and {*self.knots} == {*self.limits}
+        if not is_whole or any((np.diff(knots) <= 0).any() for knots in self.knots.values()):
+            return 0
+        of_columns = [max(len(knots) - 1, 0) for knots in self.knots.values()] + [*map(len, self.categories.values())]
+        n_days, n_years = 2 * max(self.day, 0), 2 * max(self.year, 0)
+        return sum(of_columns) + 1 + n_days + n_years + 7 * (1 + n_days) * self.weekday + len(self.holidays)
 
     def at(self, times: pd.DatetimeIndex, known: Float64[np.ndarray, "t k"]) -> dict[str, Float64[np.ndarray, "t m"]]:
         """Values of all functions, by column and for the calendar."""

@@ -13,13 +13,16 @@ import pandas as pd
 
 from informer.base.errors import InputError, listed
 from informer.base.files import fingerprint
+from informer.checkpoint.format import Rule
+from informer.checkpoint.format import read as read_file
 from informer.checkpoint.paths import forecasting_checkpoint, locate
 from informer.config.commands import ServeConfig
+from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, InputFormat
-from informer.config.fields import problems_of
+from informer.config.fields import check, problems_of
 from informer.data.history import check_futures
 from informer.inference.model import Answer, TrainedModel, interval_notes
-from informer.inference.untrained import untrained
+from informer.inference.untrained import NOTHING_FITTED, untrained
 from informer.members.zero import pretrained as load_pretrained
 from informer.read.dialect import find_encoding
 from informer.read.series import Series
@@ -129,31 +132,40 @@ def _check_text(text: str, settings: ServeConfig, read: int) -> None:
     check_size(settings, 1 + longest, cells, read, "body")
 
 
-def pretrained(settings: ServeConfig) -> Model:
-    """The pretrained network, for numeric columns of any table, with effects of those known ahead."""
+def pretrained(settings: ServeConfig, name: str = ZERO, rule: Rule = NOTHING_FITTED) -> Model:
+    """The pretrained network, for numeric columns of any table, with effects of those known ahead; or as in a file."""
+    base = check(node_of(DatasetConfig, rule.dataset))
     member = load_pretrained(settings.device)
-    version, least = member.version, member.network.version.horizon
+    version, least = member.version, rule.horizon or member.network.version.horizon
 
     def read(
         frame: Source, future: Source | None, form: InputFormat, query: Query
     ) -> tuple[Sequence[Series], Part, int]:
-        config, most = form.applied_to(DatasetConfig()), settings.max_series
         model = untrained(
-            frame, config, name=query.name or FRAME, future=future, most_series=most, device=settings.device
-        )
+            *(frame, form.applied_to(base)), name=query.name or FRAME, target=rule.target, future=future, rule=rule,
+            named=rule.future_covariates, most_series=settings.max_series, device=settings.device,
+        )  # fmt: skip
         # effects are those of all series together
         panel, horizon, at_once = model.panel, query.horizon or least, AT_ONCE
         if model.known is not None:
+            model.usual = rule.horizon
             horizon, at_once = model.horizon(query.horizon), len(panel)
         return panel, lambda part: model.forecast(horizon, levels=query.levels, panel=panel[part]), at_once
 
-    about = Description(name=ZERO, model=version, changed=version, seq_len=2, pred_len=least, intervals=list(LEVELS))
+    about = Description(
+        name=name, model=version, changed=version if rule is NOTHING_FITTED else rule.sha256[:12], seq_len=2,
+        targets=[rule.target] if rule.target else [], future_covariates=rule.future_covariates,
+        pred_len=member.network.version.horizon, intervals=list(LEVELS),
+    )  # fmt: skip
     return Model(about, read, lambda horizon, series: series.frequency.rows_of(horizon or least, series.timestamps))
 
 
 def trained(name: str, path: Path, settings: ServeConfig) -> Model:
     """A trained model."""
-    model = TrainedModel.load(path, device=settings.device)
+    content = read_file(path)
+    if isinstance(content, Rule):
+        return pretrained(settings, name, content)
+    model = TrainedModel(content, device=settings.device)
     reader, columns, calibration, checkpoint = model.reader, model.columns, model.calibration, model.checkpoint
     reader.most_series = settings.max_series
 

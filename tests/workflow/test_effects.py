@@ -1,4 +1,4 @@
-"""Columns known ahead next to the pretrained network: `informer forecast FILE future=NEXT`, and the regression."""
+"""Columns known ahead next to the pretrained network: `informer forecast FILE future=NEXT`."""
 
 import json
 from pathlib import Path
@@ -7,11 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import done, refusal
-from sklearn.linear_model import PoissonRegressor, Ridge
-from sklearn.preprocessing import StandardScaler
+from forgery import content_of, write_forged
+from served import serving
 
-from informer.members.regression import Effects, Terms, spline
-from informer.read.frequency import Frequency
+from informer import Forecaster, InputError
 
 DAYS = 126
 AHEAD = 14
@@ -128,6 +127,58 @@ def test_an_explanation_has_each_column_known_ahead(panel: tuple[pd.DataFrame, p
     assert "set=promo=X: expected one of N, Y" in refusal(*words, "set=[promo=X]", "output=no")
 
 
+def test_effects_are_saved_loaded_and_served(panel: tuple[pd.DataFrame, pd.Series]) -> None:
+    """Red if a saved forecaster forecasts otherwise, or reads other codes where a text is rare; if it is damaged
+    and no one sees it; or if a series or a column that effects are not of is passed over."""
+    fitted = Forecaster(target="sales", dataset={"fill": "linear"}).fit("continued.csv")
+    fitted.save("rule.safetensors")
+    loaded = Forecaster.load("rule.safetensors")
+    ahead = pd.read_csv("next.csv")
+    expected = fitted.predict("past.csv", future=ahead, intervals=80)
+    unfitted = Forecaster(target="sales").predict("past.csv", future=ahead, intervals=80)
+    pd.testing.assert_frame_equal(expected, unfitted, rtol=1e-12)
+    pd.testing.assert_frame_equal(loaded.predict("past.csv", future=ahead, intervals=80), expected, check_exact=True)
+    past = pd.read_csv("past.csv")
+    one = loaded.predict(past[past["shop"] == "s2"][-40:], future=ahead[ahead["shop"] == "s2"])
+    assert np.abs(one["sales"] / expected["sales"][2 * AHEAD : 3 * AHEAD].to_numpy() - 1).max() < 0.2, "its own effects"
+    tables = {"frame": past.to_dict("list"), "future": ahead.to_dict("list")}
+    with serving("checkpoint=rule.safetensors") as service:
+        reply = service.table("?intervals=80", **tables)
+    assert reply.status == 200, reply.body
+    np.testing.assert_allclose(pd.DataFrame(reply.json["forecast"])["sales"], expected["sales"], rtol=1e-6)
+    for table, future, error in (
+        (past, None, "future: expected the rows ahead of promo, found none"),
+        (
+            past.replace("s1", "s9"),
+            ahead.replace("s1", "s9"),
+            "effects were fitted to s0, s1, s2, s3 at D, found s9 at D",
+        ),
+    ):
+        with pytest.raises(InputError, match=error):
+            loaded.predict(table, future=future, horizon=AHEAD)
+    assert "the pretrained network with its settings" in refusal("predict", "checkpoint=rule.safetensors", "past.csv")
+    content = content_of(Path("rule.safetensors"))
+    terms, effects = content["terms"], content["effects"]
+    for changed in (
+        {"terms": {**terms, "day": 1_000_000_000}},
+        {"terms": {**terms, "knots": {"promo": [1.0, 1.0]}}},
+        {"are_ratios": [True, True]},
+        {"effects": {**effects, "0.level": effects["0.level"][:2]}},
+        {"effects": {**effects, "0.unit": effects["0.unit"] / 0}},
+        {"effects": {**effects, "0.center": effects["0.center"].float()}},
+    ):
+        write_forged(Path("forged.safetensors"), content | changed)
+        with pytest.raises(InputError, match="its parts do not fit"):
+            Forecaster.load("forged.safetensors").predict(past, future=ahead)
+    write_forged(Path("forged.safetensors"), content | {"version": "zero-1"})
+    with pytest.raises(InputError, match="version: String should match"):
+        Forecaster.load("forged.safetensors")
+    whole = Path("rule.safetensors").read_bytes()
+    Path("rule.safetensors").write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
+    with pytest.raises(InputError, match="is damaged"):
+        Forecaster.load("rule.safetensors")
+
+
 def heated() -> tuple[pd.DataFrame, np.ndarray]:
     """Hours of a load that rises below 15 degrees, and what was expected of the last day."""
     random = np.random.default_rng(2)
@@ -181,33 +232,3 @@ def test_values_far_outside_the_history_are_named(folder: Path) -> None:
     assert said in lines_of(*words, "output=out")["Data"]
     assert pd.read_csv("out/forecasts/past.forecast.csv")["sales"].max() < 300
     assert said in lines_of(*words, "output=trained", "model=linear")["Data"]
-
-
-@pytest.mark.parametrize("is_ratio", [True, False])
-def test_coefficients_are_those_of_a_penalised_regression(is_ratio: bool) -> None:
-    """Against scikit-learn on the same columns; red if a coefficient, the level or the penalty differ."""
-    random = np.random.default_rng(5)
-    promo, times = random.integers(0, 2, 300).astype(float), pd.date_range("2024-01-01", periods=300, freq="s")
-    values = random.poisson(30 * 1.9**promo).astype(float) - (0 if is_ratio else 30.5)
-    terms = Terms.of(times, promo[:, None], ["promo"], categorical=[], step=Frequency.parse("step"), holidays=[])
-    found = Effects.fit([times], [promo[:, None]], [values], terms, penalty=20.0)
-    x = StandardScaler().fit_transform(np.column_stack([promo, np.arange(300.0)]))
-    other = PoissonRegressor(alpha=20 / 300, tol=1e-10) if is_ratio else Ridge(alpha=20)
-    unit = values.mean() if is_ratio else values.std()
-    expected = unit * other.fit(x, values / unit).predict(x)
-    assert found.is_ratio is is_ratio
-    np.testing.assert_allclose(found.predict(0, times, promo[:, None]), expected, rtol=1e-4)
-
-
-def test_parts_of_effects_add_up() -> None:
-    """Red if a part is lost in the sum. Splines go on as lines outside of their knots."""
-    frame, _ = heated()
-    times, known = pd.DatetimeIndex(frame["time"]), frame[["heat"]].to_numpy()
-    step = Frequency.parse("h")
-    terms = Terms.of(times, known, ["heat"], categorical=[], step=step, holidays=["DE"])
-    effects = Effects.fit([times], [known], [frame["load"].to_numpy()], terms)
-    parts = effects.contributions(0, times, known)
-    assert [*parts] == ["level", "heat", "calendar"]
-    np.testing.assert_allclose(sum(parts.values()), effects.predict(0, times, known), rtol=1e-12)
-    outside = spline(np.array([-30.0, -20, -10, 0, 10, 20, 30, 40, 50]), [10, 12, 13, 20])
-    np.testing.assert_allclose(np.diff(outside, 2, axis=0)[[0, 1, 2, -2, -1]], 0, atol=1e-9)
