@@ -36,7 +36,7 @@ class BigBirdAttention(Attention):
         n_global: number of global positions, evenly spaced from the first to the last.
         global_positions: explicit global positions instead of evenly spaced ones; negative values count from the end.
         n_random: random keys per row; fewer if fewer keys remain.
-        seed: seed of the random keys, combined with the layer's index.
+        seed: seed of the random keys, with the layer's index.
     """
 
     CROSS = False
@@ -90,7 +90,7 @@ class BigBirdETC(SummaryAttention):
         window: size of the window, window // 2 keys on either side of the row.
         n_global: number of learned summaries.
         n_random: random keys per row; fewer if fewer keys remain.
-        seed: seed of the random keys, combined with the layer's index.
+        seed: seed of the random keys, with the layer's index.
     """
 
     COST = "O(L (window + n_global + n_random)) time and memory"

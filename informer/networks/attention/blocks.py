@@ -5,7 +5,7 @@ twice. A single piece is a plain softmax. If there are several, each returns par
 
   sum_j x_j v_j  |  sum_j x_j  |  m        x_j = exp(score_j - m),  m the largest score of the row in this piece
 
-and `attend` combines them into one softmax. For a row without keys in a piece, m is the lowest finite number, so the
+and `attend` joins them into one softmax. For a row without keys in a piece, m is the lowest finite number, so the
 piece has no weight; every row needs a key in some piece. The sums are at least float32 for any input type.
 
 A band is cut into tiles in which `block` rows share one range of keys, which gives small dense products. Rows and keys

@@ -34,7 +34,7 @@ class FourierAttention(Attention):
     Args:
         spec: sizes and options of the layer.
         n_modes: frequencies of queries, and of keys; the 64 of the paper are all up to 127 rows.
-        seed: seed of the frequencies, combined with the layer's index.
+        seed: seed of the frequencies, with the layer's index.
     """
 
     CAUSAL = False

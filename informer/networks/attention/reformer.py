@@ -158,7 +158,7 @@ class ReformerAttention(Attention):
         spec: sizes and options of the layer.
         n_buckets: 1 (no hashing) or an even number; None means about len_k / 32.
         n_hashes: number of hashing rounds.
-        seed: seed of the rotations, combined with the layer's index.
+        seed: seed of the rotations, with the layer's index.
     """
 
     CROSS = False
