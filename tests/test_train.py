@@ -198,8 +198,12 @@ def test_a_file_needs_no_key_and_the_run_is_named_after_it(my_csv: Path) -> None
 
 
 def test_a_run_that_loses_says_what_would_do_better(my_csv: Path) -> None:
-    """An untrained network is worse than a baseline, and a command is suggested."""
+    """An untrained network is worse than a baseline, and a command is suggested; red if maps that lose suggest maps."""
     outcome = call("train", "my.csv", *SMALL, "trainer.max_steps=1")
     (line,) = (line for line in outcome.out.splitlines() if line.startswith("try: "))
     assert "informer train dataset=csv dataset.path=my.csv dataset.split.kind=rows dataset.split.train=200 " in line
     assert "pred_len=6 model=linear" in line
+    few = ["model=linear", "dataset.split.train=40", "dataset.split.val=30"]
+    maps = done("train", "my.csv", "target=demand", *SMALL[1:], *few)
+    assert "worse than seasonal naive" in maps.out
+    assert "try: " not in maps.out

@@ -83,7 +83,7 @@ def build_attention(attention: str | Mapping[str, Any], spec: AttentionSpec, **p
         if name not in accepted:
             raise InputError(f"{cls.__name__} has no parameter {name!r}: expected {', '.join(accepted) or 'none'}")
     try:
-        return cls(spec, **node)
+        return cls(spec=spec, **node)
     except (ValueError, TypeError) as error:
         message = reason_of(error).removeprefix(f"{cls.__name__} ")
         raise InputError(f"{cls.__name__} {message}") from error

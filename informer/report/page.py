@@ -51,7 +51,7 @@ class Content:
             are plotted as a line, text as bars), `mse` and `mae` by forecaster, their `units`, and a `note` on how they
             were measured.
         columns: names of the forecast columns.
-        main: the column that every chart of columns shows; empty: the last one.
+        main: the column that is shown first, and in every chart of columns; empty: the last one.
         coverage: of each interval its `name` (`80 %`), the `expected` and the `overall` share of values inside, in
             percent, and the shares `by_step` and `by_column`.
         residuals: forecast minus actual value, scaled: `edges` and `counts` of a histogram, whose outer bins count the

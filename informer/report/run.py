@@ -125,7 +125,8 @@ def _cards(metrics: Mapping[str, Any], interval: Interval, content: Content) -> 
         yield (size.capitalize(), f"{1 - skill:.3g} ×", f"that of {metrics['best_baseline']}")
     elif not math.isnan(skill):
         certain = "" if math.isnan(interval.low) else f"; 95 % interval {_ends(interval)}"
-        yield ("Skill", signed(skill), f"reduction of the {size} compared with {metrics['best_baseline']}{certain}")
+        against = f"{metrics['best_baseline']}{certain}"
+        yield ("Skill", signed(skill), f"reduction of the scaled {size} compared with {against}")
     if len(columns) == 1:
         mae = scores["original"]["overall"]["mae"]
         yield ("Mean absolute error", f"{mae:.4g}", f"in units of {columns[0]}")

@@ -175,7 +175,7 @@ def _run(
         folder.finish()
         conclude(scores, data, folder, console)  # last: a run with a report counts as finished, and is not resumed
         log.info(f"      tensorboard --logdir {folder.path}")
-        if scores.winner is Winner.baseline:
+        if scores.winner is Winner.baseline and not settings.model.CLOSED_FORM:
             log.info(better_command(settings))
         return scores
 

@@ -91,7 +91,8 @@ def rolled(panel_run: Path, tmp_path_factory: pytest.TempPathFactory) -> pd.Data
 
 
 def test_the_page_opens_without_errors_or_requests(page: Opened) -> None:
-    """Every chart is drawn, and hostile names did not run."""
+    """Every chart is drawn, the first shows the column of the first sentence, and hostile names did not run."""
+    assert page.run("document.getElementById('column').value") == COLUMN
     page.run("dispatchEvent(new Event('beforeprint'))")
     charts = "[...document.querySelectorAll('.chart')].filter((each) => each.offsetParent !== null)"
     assert page.run(f"{charts}.length") >= 8

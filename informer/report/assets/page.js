@@ -219,7 +219,7 @@ function startExplorer() {
   $("earlier").onclick = () => move(-1);
   $("later").onclick = () => move(1);
   state.origin = report.tracks[0].origins.length - 1;
-  show(0);
+  show(Math.max(report.tracks.findIndex((each) => each.column === (report.main || report.columns.at(-1))), 0));
 }
 
 // ---------------------------------------------------------------- sources of a forecast
