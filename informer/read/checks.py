@@ -25,7 +25,7 @@ from informer.read.frequency import Frequency
 from informer.read.number_marks import are_smoother_as_thousands, mark_advice
 from informer.read.split import cut_rows
 from informer.read.table import Table, shown
-from informer.read.times import changing_zone, leaves_hours_out, parse_timestamps, zone_advice
+from informer.read.times import in_changing_zone, parse_timestamps, zone_advice
 
 log = logging.getLogger(__name__)
 
@@ -349,21 +349,22 @@ def may_drop(n: int, n_rows: int, config: DatasetConfig) -> bool:
     return n <= MOST_DROPPED * n_rows or "duplicates" in config.confirm
 
 
-def check_clock_changes(rows: Rows, report: Report) -> bool:
-    """Whether local times repeat and lack hours like the clock changes of a time zone; reports them as one problem."""
-    times = rows.timestamps
-    if rows.is_increasing and not (len(times) > 2 and leaves_hours_out(times)):
-        return False
-    zone = changing_zone(times)
-    if zone is None:
-        return False
-    row = int(np.diff(times.asi8).argmax()) + 1
-    problem = f"no time between {times[row - 1]} and {times[row]}, as when clocks are set forward"
-    if not rows.is_increasing:
-        row = int(times.duplicated().argmax())
-        problem = f"local time {times[row]} occurs twice, as when clocks are set back"
-    report.problems.append(rows.problem("clock", row, f"{problem}; {zone_advice(zone)}", Repair("timezone", zone)))
-    return True
+def check_clock_changes(rows: Rows, report: Report) -> Rows:
+    """The rows in the time zone whose clock changes their local times show, which is a problem; otherwise as they
+    are."""
+    local = in_changing_zone(rows.timestamps)
+    if local is None:
+        return rows
+    places = local.argsort(kind="stable")
+    steps = np.diff(rows.timestamps[places].asi8)
+    row = int(np.flatnonzero(np.diff(local[places].asi8) != steps)[0])
+    before, at = places[row], places[row + 1]
+    problem = f"no time between {rows.timestamps[before]} and {rows.timestamps[at]}, as when clocks are set forward"
+    if steps[row] <= 0:
+        problem = f"local time {rows.timestamps[at]} occurs twice, as when clocks are set back"
+    line = f"{problem}; {zone_advice(local.tz)}"
+    report.problems.append(rows.problem("clock", at, line, Repair("timezone", str(local.tz))))
+    return replace(rows, timestamps=local)
 
 
 KIND = ("unit", "multiple", "season")

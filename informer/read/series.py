@@ -355,7 +355,8 @@ class Reading:
                 report.repairs.append(f"{name}: {ahead}")
             rows = rows.take(np.asarray(rows.timestamps.notna())) if rows.timestamps.hasnans else rows
             read = checks.repair(rows, config, report, is_numbered=is_numbered)
-            has_steps = not checks.check_clock_changes(read, report) and checks.check_order(read, config, report)
+            read = checks.check_clock_changes(read, report)
+            has_steps = checks.check_order(read, config, report)
             read, n_unread = read.end(history), len(unread)
             ordered = read.in_order()
             with report.gathering():

@@ -533,12 +533,17 @@ def _in_zone(
 
 
 def _localized(times: pd.DatetimeIndex, zone: str, groups: np.ndarray | None = None) -> pd.DatetimeIndex:
-    """Local times in a zone, of which `groups` are the series; NaT for times that do not exist in it."""
-    keys = {"time": times} if groups is None else {"time": times, "group": groups}
-    repeats = pd.DataFrame(keys).duplicated().to_numpy()
-    present = times[times.notna()]
-    goes_back = len(present) > 1 and present[0] > present[-1]
-    return times.tz_localize(zone, ambiguous=repeats if goes_back else ~repeats, nonexistent="NaT")
+    """Local times in a zone, of which `groups` are the series; NaT for times that do not exist in it.
+
+    Of an hour that occurs twice, rows are in the second one if their time was there before, or a later time, unless
+    rows are out of order by an hour or more.
+    """
+    rows, present = pd.DataFrame({"time": times, "group": 0 if groups is None else groups}), times[times.notna()]
+    rows = rows[::-1] if len(present) > 1 and present[0] > present[-1] else rows
+    back, is_second = rows.groupby("group")["time"].cummax() - rows["time"], rows.duplicated()
+    if back.max() < pd.Timedelta(HOUR):
+        is_second |= back > pd.Timedelta(0)
+    return times.tz_localize(zone, ambiguous=~is_second.sort_index().to_numpy(), nonexistent="NaT")
 
 
 def clocks_of_hours(table: Table, time_col: str, clock_col: str, config: DatasetConfig) -> pd.Series | None:
@@ -568,33 +573,34 @@ def clocks_of_hours(table: Table, time_col: str, clock_col: str, config: Dataset
     return None
 
 
-def changing_zone(times: pd.DatetimeIndex) -> str | None:
-    """The zone whose clock changes explain every repeated and every missing time; None without such changes.
+def in_changing_zone(times: pd.DatetimeIndex) -> pd.DatetimeIndex | None:
+    """Local times in the zone whose clock changes they show; None without such changes.
+
+    Rows next to each change are one step apart, and the changes explain at least half of the repeated times; if no time
+    is repeated, at least half of the gaps.
 
     Args:
-        times: local times of one series, in the order of the file.
+        times: of one series, in the order of the file.
     """
     if len(times) < 3 or times.tz is not None or times.hasnans or len(once := times.unique().sort_values()) < 2:
         return None
-    frequency, _ = Frequency.closest(once)
-    nanos = nanos_of(frequency.offset)
-    if nanos is None or nanos > HOUR or not (times.has_duplicates or leaves_hours_out(times)):
+    nanos, unit = nanos_of(Frequency.closest(once)[0].offset), UNIT_NANOS[times.unit]
+    n_repeated, steps = int(times.duplicated().sum()), np.diff(once.asi8) * unit
+    if nanos is None or nanos > HOUR or not (n_repeated or (steps == nanos + HOUR).any()):
         return None
+    n_gaps = int((steps > nanos).sum())
     for zone in ZONES:
         local = _localized(times, zone)
-        if not local.hasnans and local.is_monotonic_increasing and (frequency.strides(local) == 1).all():
-            return zone
+        ordered = local.sort_values()
+        steps = np.diff(ordered.asi8) * unit
+        changes = steps[np.diff(ordered.tz_localize(None).asi8) * unit != steps]
+        n_left, n = (local.duplicated().sum(), n_repeated) if n_repeated else ((steps > nanos).sum(), n_gaps)
+        if not local.hasnans and len(changes) and (changes == nanos).all() and 2 * n_left <= n:
+            return local
     return None
 
 
-def leaves_hours_out(times: pd.DatetimeIndex) -> bool:
-    """Whether steps are equal but for some that are an hour longer, as when clocks are set forward."""
-    steps, hour = np.diff(times.asi8), HOUR // UNIT_NANOS[times.unit]
-    low, high = steps.min(), steps.max()
-    return bool(0 < low <= hour and high == low + hour and ((steps == low) | (steps == high)).all())
-
-
-def zone_advice(zone: str) -> str:
+def zone_advice(zone: tzinfo | None) -> str:
     """What to set for local times with the clock changes of a zone."""
     return f"set dataset.timezone={zone}, or another zone with the same clock changes"
 
@@ -611,5 +617,5 @@ def check_zones(name: str, zone: tzinfo | str | None, other: tzinfo | str | None
     """
     if (zone is None) != (other is None):
         expected, found = ("without a time zone" if each is None else f"in {each}" for each in (other, zone))
-        cure = "set their zone, such as dataset.timezone=UTC" if zone is None else "write them without a zone"
+        cure = "set the zone of these local times, dataset.timezone" if zone is None else "write them without a zone"
         raise InputError(f"{name}: expected times {expected} as in {where}, found times {found}; {cure}")

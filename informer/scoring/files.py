@@ -27,7 +27,7 @@ from informer.read.frequency import Frequency, on_grid
 from informer.read.series import table_of_file
 from informer.read.table import Table, without
 from informer.read.time_columns import find_time_column
-from informer.read.times import changing_zone, check_zones, find_format, parse_timestamps, zone_advice
+from informer.read.times import check_zones, find_format, in_changing_zone, parse_timestamps, zone_advice
 from informer.scoring.forecasts import Forecasts
 
 log = logging.getLogger(__name__)
@@ -154,13 +154,13 @@ def _timed(table: Table, config: DatasetConfig, time: str, known: Collection[str
     times, timed, in_utc = _times(table, time, config, groups)
     if not groups and times.duplicated().any():
         again = times[times.duplicated()].iloc[0]
-        zone = changing_zone(pd.DatetimeIndex(times)) if timed else None
+        local = in_changing_zone(pd.DatetimeIndex(times)) if timed else None
         raise InputError(
             f"{table.name}, column {time}: duplicate timestamp {again}; name the column that separates the series, "
             "dataset.series_col=NAME"
-            if zone is None
+            if local is None
             else f"{table.name}, column {time}: local time {again} occurs twice, as when clocks are set back; "
-            f"{zone_advice(zone)}"
+            f"{zone_advice(local.tz)}"
         )
     numeric = {*number_columns(table, others), *_VALUE, *POINTS}  # text in the latter is an error
     values = [name for name in others if name in numeric and name != series]

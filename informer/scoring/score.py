@@ -193,7 +193,8 @@ def read_matched(settings: ScoreConfig) -> tuple[dict[str, Forecasts], Histories
     of_forecasts, *others = _paths(settings)
     actuals, history = (read_tidy(path, settings.dataset) for path in others)
     known = set(actuals.frame["column"])
-    forecasts = read_log(of_forecasts) if settings.log else read_tidy(of_forecasts, settings.dataset, known=known)
+    zone = settings.dataset.timezone
+    forecasts = read_log(of_forecasts, zone) if settings.log else read_tidy(of_forecasts, settings.dataset, known=known)
     season = settings.season or _season(history)
     found = {name: matched(each, actuals, history) for name, each in by_model(forecasts, actuals).items()}
     notes = dict.fromkeys(note for *_, own in found.values() for note in own)
@@ -254,13 +255,22 @@ def _coverage(overall: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
             yield f"intervals of {name}: {', '.join(covered)} of the actual values"
 
 
-def read_log(path: Path) -> Tidy:
-    """The forecasts of a log, see `informer.scoring.forecast_log`."""
+def read_log(path: Path, timezone: str | None) -> Tidy:
+    """The forecasts of a log, see `informer.scoring.forecast_log`; times without a zone are local times of `timezone`,
+    the first ones of an hour that occurs twice, and rows of an hour that clocks leave out are not read."""
     frame, notes = logged(path)
-    in_utc = pd.Timestamp(frame["time"].iloc[0]).tz is not None
-    times = {name: pd.to_datetime(frame[name], format="ISO8601", utc=True) for name in ("time", "origin")}
-    frame = frame.assign(**{name: each.dt.tz_localize(None) for name, each in times.items()})
-    return Tidy(name=str(path), frame=frame, in_utc=in_utc, notes=tuple(notes))
+    is_local = ~frame["time"].str.contains(r"[+-]\d\d:\d\d$")
+    if timezone is None and 0 < is_local.sum() < len(frame):
+        raise InputError(f"log={path}: some times have no zone; set the zone of these local times, dataset.timezone")
+    for name in ("time", "origin"):
+        times = pd.to_datetime(frame[name], format="ISO8601", utc=True).dt.tz_localize(None)
+        if timezone is not None:
+            first = np.ones(int(is_local.sum()), bool)
+            local = times[is_local].dt.tz_localize(timezone, ambiguous=first, nonexistent="NaT")
+            times = local.dt.tz_convert("UTC").dt.tz_localize(None).reindex(times.index).where(is_local, times)
+        frame = frame.assign(**{name: times})
+    in_utc = timezone is not None or not is_local.any()
+    return Tidy(name=str(path), frame=frame.dropna(subset=["time"]), in_utc=in_utc, notes=tuple(notes))
 
 
 def _season(history: Tidy) -> int:

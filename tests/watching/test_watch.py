@@ -98,3 +98,37 @@ def test_what_is_missing_is_one_line(folder: Path) -> None:
     actuals().query("time < '2024-01-30'").to_csv("all.csv", index=False)
     line = refusal("watch", "log=log.csv", "actuals=all.csv", "dataset.series_col=shop")
     assert "no actual value for any forecast of log.csv yet" in line
+
+
+@pytest.mark.parametrize("written", ["offsets", "local", "both"])
+def test_local_times_are_joined_over_a_clock_change(written: str, folder: Path) -> None:
+    """Forecasts are one above the actual values. Red if those after a clock change meet the values of another hour, or
+    if times without an offset are taken for UTC."""
+    times = pd.date_range("2024-10-20", "2024-10-29", freq="h", tz="Europe/Berlin", inclusive="left")
+    table = pd.DataFrame({"time": times.strftime("%Y-%m-%d %H:%M"), "y": np.arange(len(times)) ** 2.0})
+    table.drop(index=50).to_csv("all.csv", index=False)
+    ahead = table.assign(at=times, value=table["y"] + 1)[times >= "2024-10-26"].drop_duplicates("time")
+    ahead["time"] = ahead["time"] + ":00" if written != "offsets" else ahead["at"].astype(str)
+    if written == "both":
+        ahead["time"] = ahead["time"].where(ahead["at"] < "2024-10-28", ahead["at"].astype(str))
+    ahead["origin"] = ahead.groupby(ahead["at"].dt.date)["time"].transform("first")
+    rows = ahead.assign(logged="2024-10-25", model="own", series="", column="y", name="value")
+    columns = ["logged", "model", "series", "column", "origin", "time", "name", "value"]
+    rows[columns].to_csv("log.csv", index=False)
+    assert "dataset.timezone=Europe/Berlin" in refusal("watch", *WATCH)
+    done("watch", *WATCH, "dataset.timezone=Europe/Berlin")
+    assert json.loads(Path("watched/watch.json").read_text())["mae"] == 1.0
+
+
+def test_quarter_hours_with_a_missing_row_are_judged(folder: Path) -> None:
+    """The ridge of a history with a gap is about as good as without. Red if the gap spoils the sums of products."""
+    times = pd.date_range("2024-01-01", periods=3000, freq="15min")
+    load = 100 + 20 * np.sin(2 * np.pi * np.arange(3000) / 96) + np.random.default_rng(0).normal(size=3000)
+    table = pd.DataFrame({"time": times, "y": load})
+    table.iloc[-96:].to_csv("forecasts.csv", index=False)
+    errors = []
+    for missing in ([], [1500]):
+        table.drop(index=missing).to_csv("all.csv", index=False)
+        done("score", "forecasts=forecasts.csv", "actuals=all.csv", "history=all.csv", *WATCH[2:])
+        errors.append(json.loads(Path("watched/scores.json").read_text())["overall"]["ridge"]["mae"])
+    assert errors[1] == pytest.approx(errors[0], rel=0.02)
