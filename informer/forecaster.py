@@ -591,7 +591,8 @@ class Forecaster:
         """Rolling-origin forecasts of a table, with the actual values.
 
         Args:
-            frame, horizon: as for `predict`; `frame` also contains the future covariates.
+            frame, horizon: as for `predict`; `frame` also contains the columns known ahead. The pretrained network
+                reads those of the setting `future_covariates`, or those that the last rows have without a target.
             stride: rows between origins, pred_len by default.
             intervals: level or levels in percent: 80 adds the columns lo80 and hi80.
             adaptive: widths follow the coverage at earlier origins; see `informer.inference.rolling`.
@@ -629,7 +630,7 @@ class Forecaster:
         """Compare forecasters on the same earlier rows of a table; see `informer.training.leaderboard`.
 
         Args:
-            frame, horizon: as for `predict`; columns known ahead are in `frame`.
+            frame, horizon: as for `backtest`.
             models: "zero", "theta", "naive", models of `informer train` such as "linear" and "informer", which are
                 trained with the settings of this forecaster, and "ets", "arima" and "lightgbm" of other packages.
 

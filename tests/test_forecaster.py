@@ -3,12 +3,13 @@
 import io
 import json
 import logging
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import ROOT, SMALL, Trained, call, done, killed
+from entry_points import ROOT, SMALL, Trained, call, done, killed, refusal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -125,8 +126,35 @@ def test_the_pretrained_network_reads_columns_known_ahead(folder: Path) -> None:
     np.testing.assert_allclose(parts.sum(axis=1), found["sales"], rtol=1e-9)
     promoted = ahead["promo"].to_numpy() == "Y"
     assert parts["promo"][promoted].min() > 20 > 0 > parts["promo"][~promoted].max()
-    with pytest.raises(InputError, match="future: expected a column known ahead that the data have too"):
-        model.predict(past, future=ahead.rename(columns={"promo": "offer"}))
+    wrong = {"offer": "frame has no column 'offer'; leave it out", "prom": "no column 'prom'; did you mean 'promo'?"}
+    for name, says in wrong.items():
+        with pytest.raises(InputError, match=re.escape(says)):
+            model.predict(past.assign(level=1.0), future=ahead.assign(level=1.0).rename(columns={"promo": name}))
+    several = pd.concat([past.assign(store=1), past.assign(store=2)])
+    with pytest.raises(InputError, match=r"dataset\.series_col=store: future of frame has no such column"):
+        model.predict(several, future=ahead)
+
+
+def test_columns_known_ahead_are_tested_without_rows_ahead(folder: Path) -> None:
+    """Red if earlier forecasts do not read the columns that are named, as those of a table with rows ahead do, or a
+    forecast of later rows or an unknown column is not refused."""
+    past, ahead = shop()
+    past.to_csv("past.csv", index=False)
+    plain, model = Forecaster(target="sales"), Forecaster(target="sales", future_covariates=["promo"])
+    found = model.backtest(past, horizon=14)
+    expected = plain.backtest(pd.concat([past, ahead]), horizon=14)
+    np.testing.assert_allclose(found["forecast"], expected["forecast"][: len(found)])
+    models = ["zero", "naive"]
+    best, without = (each.leaderboard(past, horizon=14, models=models)["mase"].min() for each in (model, plain))
+    assert best < 0.8 * without
+    answer = call("leaderboard", "past.csv", "target=sales", "future_covariates=[promo]", "horizon=14", "--json")
+    assert min(each["mase"] for each in json.loads(answer.out)["models"]) <= best
+    with pytest.raises(InputError, match="future: expected the rows ahead of promo, found none"):
+        model.predict(past, horizon=14)
+    said = "future_covariates=prom: .* did you mean 'promo'?"
+    with pytest.raises(InputError, match=said):
+        Forecaster(target="sales", future_covariates=["prom"]).backtest(past, horizon=14)
+    assert re.search(said, refusal("leaderboard", "past.csv", "target=sales", "future_covariates=[prom]", "horizon=14"))
 
 
 def test_the_pretrained_network_is_tested_at_earlier_rows() -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 MOST_SIGNS = 2_000
@@ -113,6 +114,12 @@ def signed_percent(share: float) -> str:
 def one_of(what: str, value: object, allowed: list[str]) -> InputError:
     """The error for a name that is not among `allowed`."""
     return InputError(f"unknown {what} {value!r}: expected one of {', '.join(allowed)}")
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """`; did you mean 'price'?` after an error about a name that is like one of these, else nothing."""
+    close = get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def listed(names: Sequence[str], max_names: int = 12) -> str:

@@ -238,10 +238,11 @@ def leaderboard(settings: commands.LeaderboardConfig) -> Answer:
 
     console = main_console()
     with shown(console):
-        subject = untrained(path, settings.dataset, target=settings.target, device=settings.device)
+        known, device = settings.future_covariates, settings.device
+        subject = untrained(path, settings.dataset, target=settings.target, named=known, device=device)
         longest = max(subject.panel, key=len)
         usual = usual_horizon(len(longest), longest.frequency.season, UNTRAINED_SHARE)
-        found = leaderboard(subject, settings.models, subject.steps(settings.horizon or usual), device=settings.device)
+        found = leaderboard(subject, settings.models, subject.steps(settings.horizon or usual), device=device)
     console.print(found.printed())
     compared = [f"{name}: {words}" for name, words in found.table[["model", "verdict"]].to_numpy() if words]
     for line in [*compared, *found.notes, found.headline]:

@@ -198,6 +198,7 @@ class LeaderboardConfig(WithDevice):
         None, "Rows of each forecast, or a span such as 2weeks; null: as of forecast.", check=span_problems
     )
     target: str | None = setting(None, "Column to forecast; null: every numeric column.", is_name=True)
+    future_covariates: list[str] = setting(list, "Columns known ahead; []: those in rows at the end without a target.")
     dataset: DatasetConfig = setting(DatasetConfig)
 
 

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float64
 
 from informer.base.errors import InputError, listed
-from informer.config.data import Calendar, DatasetConfig
+from informer.config.data import Calendar, DatasetConfig, key_columns
 from informer.config.model import WindowSizes
 from informer.data.columns import Columns
 from informer.data.panel import left_padded
@@ -89,11 +89,11 @@ class Future:
 
 @dataclass(frozen=True, slots=True)
 class Futures:
-    """Future covariates of each series that a table names, or of all series.
+    """Future covariates of each series that a table names, or of one without a name.
 
     Args:
         name: of the table.
-        shared: those of all series; None: the table names the series.
+        shared: those of any series without a name; None: the table names the series.
         by_series: those of each series.
     """
 
@@ -102,7 +102,9 @@ class Futures:
     by_series: Mapping[str, Future]
 
     def __call__(self, series: Series) -> Future:
-        """Those of a series; an InputError if there are none."""
+        """Those of a series; an InputError if there are none, or no column names the series."""
+        if self.shared is not None and series.series_col is not None:
+            raise self.shared.table.missing("dataset.series_col", key_columns(series.series_col)[0])
         if self.shared is not None:
             return self.shared
         if series.name not in self.by_series:
@@ -121,7 +123,7 @@ class Futures:
 
 
 def futures_of_table(table: Table, config: DatasetConfig, trained_format: str | None = None) -> Futures:
-    """Future covariates of each series that a table names, or of all series; errors as of `future_of_table`."""
+    """Future covariates of each series that a table names, or of one without a name; errors as of `future_of_table`."""
     if config.series_col not in table.columns:
         return Futures(table.name, future_of_table(table, config, trained_format), {})
     assert config.series_col is not None, "its name is a column"

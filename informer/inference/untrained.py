@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from informer.base.errors import InputError, listed
+from informer.base.errors import InputError, listed, nearest
 from informer.checkpoint.format import Rule
 from informer.config.data import DatasetConfig, key_columns
 from informer.data.diagnosis import series_column
@@ -20,6 +20,7 @@ from informer.read.columns import CategoryReader, coded, is_text, repeated_text
 from informer.read.series import Frame, frame_of, path_of, table_of_file
 from informer.read.shapes import prepared, with_series_names
 from informer.read.table import Table, cells_of_content, name_of, table_of_frame, without
+from informer.read.time_columns import find_time_column
 
 NOTHING_FITTED = Rule()
 
@@ -80,13 +81,13 @@ def untrained(
         config: how to read them. A column that names the series is found.
         name: name of the table in errors.
         target: the column to forecast; None: all that are not known ahead.
-        named: the columns known ahead; empty: all that are.
+        named: the columns known ahead, also without rows ahead, for forecasts from earlier rows; empty: all that are.
         most_series: largest number of series; None: any.
         device: see `ZeroModel`.
         rule: what was fitted before.
 
     Raises:
-        InputError: a table cannot be read or has too many series, or `future` has no column that the history has too.
+        InputError: a table cannot be read or has too many series, or `future` has no column of the history, or others.
     """
     config = replace(config, target=target, series_col=config.series_col or rule.series_col)
     named = rule.terms.columns if rule.terms is not None else named
@@ -102,12 +103,17 @@ def untrained(
     known, texts = list[str](), list[str]()
     if future is not None:
         ahead = _table(future, f"future of {name}", replace(config, exclude=[], target=None))
-        known = [*named] or [name for name in ahead.columns if ahead.frame[name].notna().any()]
+        for column in without(ahead.columns, [*table.columns, *named, find_time_column(ahead, None)]):
+            near = nearest(column, table.columns) or "; leave it out"
+            raise InputError(f"{ahead.name}: {table.name} has no column {column!r}{near}")
+        known = [name for name in ahead.columns if ahead.frame[name].notna().any()]
         texts = categories_ahead(table, known, config.series_col, target)
     elif target is not None and ends_without(table, target):
         known, texts, _ = columns_ahead(table, config, target, named)
         ahead = table if known else None
-    elif named:
+    if named:
+        for column in without(named, table.columns):
+            raise table.missing("future_covariates", column)
         known, texts = [*named], categories_ahead(table, named, config.series_col, target)
     categories = CategoryReader(labels={name: [*each] for name, each in rule.categories.items()})
     config = replace(config, categorical=[*dict.fromkeys([*config.categorical, *texts, *rule.categories])])

@@ -23,7 +23,7 @@ import pandas as pd
 from jaxtyping import Int
 from pandas.api.types import is_numeric_dtype, is_string_dtype
 
-from informer.base.errors import MOST_SHOWN, InputError, counted, listed, reason_of
+from informer.base.errors import MOST_SHOWN, InputError, counted, listed, nearest, reason_of
 from informer.base.files import csv_text, reading
 from informer.config.data import LONGEST_CELL, DatasetConfig
 from informer.read.cells import EMPTY_MARKS, EMPTY_WORDS, check_lengths
@@ -164,7 +164,8 @@ class Table:
     def missing(self, setting: str, column: str) -> InputError:
         """The error for a missing column."""
         name = column.replace("\n", "\\n")  # one line, whatever a checkpoint calls it
-        return InputError(f"{setting}={name}: {self.name} has no such column, its columns are {listed(self.columns)}")
+        columns = f"{listed(self.columns)}{nearest(column, self.columns)}"
+        return InputError(f"{setting}={name}: {self.name} has no such column, its columns are {columns}")
 
     def without_rows(self) -> InputError:
         """The error for a table without rows."""
