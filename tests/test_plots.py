@@ -1,6 +1,8 @@
 """Figures: what is drawn, at which times, the column that matters most among many, and the same bytes each time."""
 
 import io
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -129,3 +131,11 @@ def test_signs_without_a_font_are_one_line_of_the_log(tmp_path, caplog):
     save_figure(plot_forecast(history, ahead, title="\ue124"), tmp_path / "plot.png")
     (line,) = [record.getMessage() for record in caplog.records]
     assert "\ue123\ue124" in line
+
+
+def test_a_backend_that_does_not_exist_is_one_line(folder):
+    """Red if what matplotlib says of its settings is a traceback."""
+    words = [sys.executable, "-m", "informer", "forecast", SAMPLE, "plots=true"]
+    ran = subprocess.run(words, env=os.environ | {"MPLBACKEND": "none-such"}, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1), ran.stderr
+    assert "unset MPLBACKEND" in ran.stderr

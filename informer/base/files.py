@@ -119,7 +119,7 @@ def write_atomic(path: str | Path, content: bytes | str, *, durable: bool = True
         InputError: the path cannot be written.
     """
     path = Path(path)
-    data = content.encode() if isinstance(content, str) else content
+    data = content.encode(errors="surrogateescape") if isinstance(content, str) else content
     with replacing(path) as temporary:
         _write_through(temporary, data, durable=durable)
     if durable:

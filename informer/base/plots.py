@@ -27,6 +27,8 @@ try:
     from matplotlib.ticker import MaxNLocator
 except ModuleNotFoundError as error:
     raise InputError("plots: expected matplotlib, found none; pip install matplotlib") from error
+except ValueError as error:  # of a setting, which matplotlib reads when it is imported
+    raise InputError(f"plots: matplotlib cannot start ({error}); unset MPLBACKEND, or fix matplotlibrc") from error
 
 log = logging.getLogger(__name__)
 

@@ -6,6 +6,7 @@ Error messages locate cells with `Table.at`: file, row (the line of a CSV file) 
 import codecs
 import csv
 import io
+import os
 import re
 import zipfile
 import zlib
@@ -181,7 +182,8 @@ def shown(cell: object) -> str:
 
 def name_of(path: Path) -> str:
     """Name of the series of a file: x for x.csv, x.csv.gz, x.csv.zip and x.parquet."""
-    return Path(path.name.removesuffix(".gz").removesuffix(".zip")).stem
+    stem = Path(path.name.removesuffix(".gz").removesuffix(".zip")).stem
+    return os.fsencode(stem).decode(errors="replace")
 
 
 def read_table(path: Path, config: DatasetConfig = LIMITS) -> Table:

@@ -1,5 +1,7 @@
 """The log of forecasts: rows for each morning, scored later; pandas is the oracle of the scores."""
 
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -108,3 +110,15 @@ def test_forecasts_of_the_model_that_comes_trained_are_logged(folder: Path) -> N
     done("forecast", "monday.csv", *given)
     outcome = done("score", LOG, "actuals=later.csv")
     assert "1 logged forecast in forecasts.log.csv" in outcome.out
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_a_file_name_that_is_not_utf_8_is_logged(folder: Path) -> None:
+    """Red if its bytes end in an error where names are written: reports, logs, folders."""
+    Path("in").mkdir()
+    files = [os.fsdecode(name) for name in (b"in/a\xff.csv", b"in/b.csv")]
+    for file in files:
+        rows().query("shop == 'a'").drop(columns="shop").head(300).to_csv(file, index=False)
+    done("forecast", "in", "horizon=24", "output=out", LOG)
+    done("forecast", files[0], "horizon=24", "output=alone", LOG)
+    assert {*pd.read_csv("forecasts.log.csv", dtype=str)["series"].fillna("")} == {"", "a\ufffd", "b"}
