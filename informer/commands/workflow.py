@@ -290,16 +290,16 @@ def _forecast_trained(
             raise ReportError([line for row in failed for line in row.message.splitlines()])
         notes += [f"not forecast: {row.file}: {row.summed_up}" for row in failed]
         panel, forecasts = [each for of, _ in answers for each in of], joined(paths for _, paths in answers)
-        sums = None
+        sums, whole = None, {series.name: series for series in subject.panel}  # the model reads the last rows only
+        panel = [whole.get(series.name, series) for series in panel]
         if settings.sums:
             tested = TrainedModel(saved, device=settings.device, warns=False)
-            whole = {series.name: series for series in subject.panel}  # the model reads the last rows only
-            panel = [whole.get(series.name, series) for series in panel]
             held = held_out(tested, panel, forecasts.mean.shape[1], LEVELS)
             sums = totals(panel, forecasts, settings, held, dataset, subject.path, main=tested.columns.main)
             sums.save(run)
         progress.report("writing the report")
-        page = report(ReportConfig(input=str(run)), quiet, saved)
+        expected = expectation(panel, forecasts, None, sums if settings.total or settings.aggregate else None)
+        page = report(ReportConfig(input=str(run)), quiet, saved, expected)
     trained, scaler = folder.settings(), saved.scaler
     notes.append(scaler.constant_note(Columns(inputs=tuple(saved.inputs), targets=tuple(saved.targets))))
     problems = without(evaluation.problems, subject.log)

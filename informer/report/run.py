@@ -324,8 +324,9 @@ def _series_scores(folder: Path, metrics: Mapping[str, Any]) -> list[dict[str, A
     return sorted(scores, key=lambda score: (math.isnan(score["mse"]), -score["mse"]))
 
 
-def report(settings: ReportConfig, console: Console, saved: Checkpoint | None = None) -> Path:
-    """Write the page; returns its path. `saved`: content of the checkpoint of a run; None: it is read.
+def report(settings: ReportConfig, console: Console, saved: Checkpoint | None = None, expected: str = "") -> Path:
+    """Write the page; returns its path. `saved`: content of the checkpoint of a run; None: it is read. `expected`: the
+    forecast in a sentence.
 
     Raises:
         InputError: no run, evaluation or forecasts, or they cannot be read.
@@ -337,7 +338,9 @@ def report(settings: ReportConfig, console: Console, saved: Checkpoint | None = 
     overwrite = settings.overwrite or not settings.output
     claimed = only_output(output, [output], inputs=inputs, overwrite=overwrite, own=(None, OWN_PAGE))
     with logging_to(console, quiet=True), claimed:
-        page = to_html(_content(path, settings, saved))
+        content = _content(path, settings, saved)
+        content.expected = expected
+        page = to_html(content)
         write_atomic(output, with_addresses(page))
     say(console, f"report: {output} ({len(page) / 1e6:.1f} MB)")
     return output

@@ -364,13 +364,15 @@ def test_the_cure_for_too_few_rows_works(table: pd.DataFrame, settings: list[str
 def test_the_usual_horizon_of_a_model_that_is_trained_leaves_rows_for_training(
     rows: int, step: str, folder: Path
 ) -> None:
-    """Red if a model by name is refused for a horizon that nobody asked for."""
+    """Red if a model by name is refused for a horizon that nobody asked for, or its page does not begin with the
+    forecast."""
     load = np.random.default_rng(0).normal(50, 2, rows).round(2)
     pd.DataFrame({"date": pd.date_range("2018-01-01", periods=rows, freq=step), "load": load}).to_csv("my.csv")
     done("forecast", "my.csv", "model=linear", "output=out")
     forecast = pd.read_csv("out/forecasts/my.forecast.csv")["load"]
     assert len(forecast) == rows // 8
     assert forecast.between(45, 55).all()
+    assert f"Expect {forecast.mean():.4g} as load on average over the next" in Path("out/report.html").read_text()
 
 
 @pytest.mark.parametrize(
