@@ -306,7 +306,8 @@ def typed(cells: pd.Series, decimal: str, words: Sequence[str]) -> pd.Series:
 
 def _evened(content: Bounded, begin: int, layout: Layout) -> tuple[bytes, Int[np.ndarray, " t"], list[list[str]]]:
     """Text with a cell of each column in every row, the lines in which the rows begin, and the rows below them that are
-    notes, if these have more cells than the others.
+    notes, if these have more cells than the others, or a row that is not yet written: the only one with fewer cells,
+    without a line end.
 
     Raises:
         BrokenRow: see `cells_below`.
@@ -318,12 +319,14 @@ def _evened(content: Bounded, begin: int, layout: Layout) -> tuple[bytes, Int[np
     text, lines, first_rows = io.StringIO(newline=""), list[int](), list[list[str]]()
     writer = csv.writer(text, delimiter=mark, lineterminator="\n")
     wide: list[tuple[int, list[str]]] = []
-    at, is_below_empty = 0, False
+    at, is_below_empty, n_short, end = 0, False, 0, 0
     for row in reader:
         if wide or len(row) > width:
             wide += [(at, row)] if any(row) else []
         else:
             is_below_empty = not any(row)
+            n_short += 0 < len(row) < width
+            end = text.tell()
             writer.writerow([*row, *[""] * (width - len(row))])
             lines.append(at)
             first_rows += [row] if len(first_rows) < SAMPLED_LINES and len(row) == width else []
@@ -333,17 +336,19 @@ def _evened(content: Bounded, begin: int, layout: Layout) -> tuple[bytes, Int[np
             problem = "a quotation mark has no partner; add or remove one"
             raise BrokenRow(layout.n_before + at + 1, problem)
         at = reader.line_num
-    if wide:
-        kinds = column_kinds([*zip(*(row[:SAMPLED_COLUMNS] for row in first_rows), strict=True)])
-        if len(wide) > MOST_NOTES or not lines or not all(is_note(row, kinds) for _, row in wide):
-            at, row = wide[0]
-            if is_below_empty:
-                raise BrokenRow(layout.n_before + at + 1, another_table(mark.join(row)))
-            raise BrokenRow(
-                layout.n_before + at + 1,
-                f"expected {width} cells as in the header, found {len(row)} in {mark.join(row)[:SHOWN]!r}; quote the "
-                f"cells that contain the separator {mark!r}",
-            )
+    kinds = column_kinds([*zip(*(row[:SAMPLED_COLUMNS] for row in first_rows), strict=True)])
+    if not wide and n_short == 1 and 0 < len(row) < width and not source.has_end and not is_note(row, kinds):
+        text.truncate(end)
+        wide = [(lines.pop(), row)]
+    elif wide and (len(wide) > MOST_NOTES or not lines or not all(is_note(row, kinds) for _, row in wide)):
+        at, row = wide[0]
+        if is_below_empty:
+            raise BrokenRow(layout.n_before + at + 1, another_table(mark.join(row)))
+        raise BrokenRow(
+            layout.n_before + at + 1,
+            f"expected {width} cells as in the header, found {len(row)} in {mark.join(row)[:SHOWN]!r}; quote the "
+            f"cells that contain the separator {mark!r}",
+        )
     return text.getvalue().encode(), np.array(lines, dtype=np.int64), [row for _, row in wide]
 
 
@@ -351,13 +356,14 @@ class _Kept:
     """Lines, of which those of the last row are kept."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        self._lines, self._row = iter(lines), list[str]()
+        self._lines, self._row, self.has_end = iter(lines), list[str](), True
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
         self._row.append(next(self._lines))
+        self.has_end = self._row[-1].endswith(("\n", "\r"))
         return self._row[-1]
 
     def is_open(self, mark: str) -> bool:
