@@ -27,7 +27,7 @@ from informer.base.progress import shown
 from informer.checkpoint import hub
 from informer.checkpoint.format import Rule, read
 from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
-from informer.config.commands import PredictConfig, WithSums, listed_names
+from informer.config.commands import PredictConfig, WithSums, levels_of, listed_names
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, InputFormat, plain_settings
 from informer.config.fields import HORIZON, check
@@ -62,12 +62,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+def _dotted(config: Mapping[str, Any], but: Sequence[str] = ()) -> dict[str, Any]:
+    """Settings with those of the dataset by their dotted keys, as overrides of the dataset `csv`, without some."""
+    if isinstance(nested := config.get("dataset"), Mapping):
+        dotted = {f"dataset.{key}": value for key, value in nested.items()}
+        config = dotted | {key: value for key, value in config.items() if key != "dataset"}
+    return {key: value for key, value in config.items() if key not in but}
+
+
 def training_settings(config: Mapping[str, Any], source: Path | Table, path: Path | None) -> TrainConfig:
     """The configuration for training on a table or file, with the column that names the series, found as `predict`
     does; `path` is the file, also of a table that is saved."""
-    if isinstance(config.get("dataset"), Mapping):  # overrides of single keys; the dataset stays `csv`
-        other_settings = {key: value for key, value in config.items() if key != "dataset"}
-        config = {f"dataset.{key}": value for key, value in config["dataset"].items()} | other_settings
+    config = _dotted(config)
     path_setting = {} if path is None else {"dataset.path": with_addresses(str(path))}
     from informer.config.hydra_compose import compose
 
@@ -77,6 +83,13 @@ def training_settings(config: Mapping[str, Any], source: Path | Table, path: Pat
         return settings
     cells = table_of_file(source, dataset) if isinstance(source, Path) else prepared(source, dataset)
     return replace(settings, dataset=replace(dataset, series_col=series_column(cells, dataset)))
+
+
+def check_settings(config: Mapping[str, Any]) -> None:
+    """Raise an InputError if a setting of a forecaster does not exist, or has a wrong value."""
+    from informer.config.hydra_compose import compose
+
+    compose({"dataset": "csv", **_dotted(config, but=("horizon", "tune", "run_dir"))})
 
 
 def named_source(frame: Frame, name: str = "frame", *, is_named: bool = False) -> tuple[pd.DataFrame | Path, str]:
@@ -167,7 +180,9 @@ class Forecaster:
         return {"model": self.model, **self.settings}
 
     def set_params(self, **params: Any) -> "Forecaster":
-        """Change arguments of the constructor, for the next `fit`; returns the forecaster."""
+        """Change arguments of the constructor, for the next `fit`; returns the forecaster. An InputError if there is no
+        such setting."""
+        check_settings({"model": self.model, **params})
         self.model = params.pop("model", self.model)
         self.settings = {**self.settings, **params}
         return self
@@ -267,13 +282,14 @@ class Forecaster:
 
         Raises:
             NotFittedError: the forecaster is not fitted.
-            InputError: the pretrained network, which is no model of its own.
+            InputError: a setting does not exist, or the pretrained network, which is no model of its own.
         """
         if self._trained is None:
             if self._comes_trained:
                 raise InputError(
                     "the pretrained network has no weights of its own and no scores of a run; save and load keep it"
                 )
+            check_settings(self.get_params())
             from sklearn.exceptions import NotFittedError
 
             raise NotFittedError("this Forecaster is not fitted: use fit(frame) or Forecaster.load(path)")
@@ -379,7 +395,7 @@ class Forecaster:
         Raises:
             InputError: as for `predict`; series that end at different times; no such column or period.
         """
-        levels = [intervals] if isinstance(intervals, int) else [*intervals]
+        levels = levels_of(intervals)
         wanted = check(
             WithSums(intervals=levels, total=not aggregate, aggregate=listed_names(aggregate), above=[*above])
         )
@@ -534,7 +550,7 @@ class Forecaster:
                 have no target.
             are_named: whether the names are those of single series; otherwise a file names its own.
         """
-        levels = [intervals] if isinstance(intervals, int) else [*intervals]
+        levels = levels_of(intervals)
         if ahead is not None and (absent := [str(name) for name in frames if name not in ahead]):
             raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
         if self._is_untrained:
@@ -607,7 +623,8 @@ class Forecaster:
         Raises:
             InputError: as for `predict`, or too few rows for one origin.
         """
-        levels = [intervals] if isinstance(intervals, int) else [*intervals]
+        levels, rows = levels_of(intervals), None if horizon is None else str(horizon)
+        how = PredictConfig(horizon=rows, stride=stride, from_date=start, intervals=levels, adaptive=adaptive)
         if self._is_untrained:
             subject = self._untrained(frame)
             table = subject.rolling(horizon, levels=levels, stride=stride, start=start)
@@ -616,8 +633,6 @@ class Forecaster:
         if model.checkpoint.data.refit:
             log.warning("backtest: the model was fitted on all rows of its data; errors on these are too small")
         panel = model.reader.series(*named_source(frame), ahead=model.reach(horizon))
-        rows = None if horizon is None else str(horizon)
-        how = PredictConfig(horizon=rows, stride=stride, from_date=start, intervals=levels, adaptive=adaptive)
         firsts = [0 if start is None else first_origin(model, series, start) for series in panel]
         chosen = [(each, origins(model, each, how, first=n)) for each, n in zip(panel, firsts, strict=True)]
         tables = roll_panel(model, chosen, how)
@@ -636,7 +651,8 @@ class Forecaster:
 
         Returns:
             A row for each, the best first: `model`, `mase`, `wql`, `coverage80`, `seconds` of computing; and against
-            the best `skill`, `low` and `high` (its 95 % interval), and `verdict`.
+            the best `skill`, `low` and `high` (its 95 % interval), and `verdict`. Its `attrs` have the `headline` that
+            the command prints, who is best or cannot be told apart, and `notes` on what was left out.
 
         Raises:
             InputError: as for `predict`; an unknown model, a missing package, or too few rows.
@@ -645,4 +661,6 @@ class Forecaster:
 
         subject = self._untrained(frame)
         steps = subject.steps(horizon)
-        return leaderboard(subject, models, steps, device=self._device, settings=self.settings).table
+        found = leaderboard(subject, models, steps, device=self._device, settings=self.settings)
+        found.table.attrs |= {"headline": found.headline, "notes": [*found.notes]}
+        return found.table

@@ -100,6 +100,31 @@ def test_the_horizon_has_one_name(frame: pd.DataFrame) -> None:
         Forecaster("linear", h=3).fit(frame)
 
 
+def test_what_is_wrong_with_an_argument(frame: pd.DataFrame, caplog: pytest.LogCaptureFixture) -> None:
+    """Red if a misspelt setting makes the forecaster one that is not fitted, or a wrong argument is taken or no
+    InputError."""
+    zero = Forecaster()
+    with pytest.raises(InputError, match=r"model: expected one of .*, zero, found 'zerro'"):
+        Forecaster("zerro").predict(frame, horizon=2)
+    with pytest.raises(InputError, match="unknown key 'horzon': expected one such as horizon"):
+        Forecaster(horzon=3).predict(frame)
+    with pytest.raises(InputError, match="unknown key 'anything'"):
+        zero.set_params(anything=3)
+    assert zero.get_params() == {"model": "zero"}
+    for wrong in ([0.8], 0.8, [150], "80"):
+        with pytest.raises(InputError, match="intervals: expected different whole percentages from 1 to 99, found"):
+            zero.predict(frame, horizon=2, intervals=wrong)
+    with pytest.raises(InputError, match=r"0\.8 is 80 percent"):
+        zero.backtest(frame, horizon=2, intervals=0.8)
+    with pytest.raises(InputError, match="stride: expected a whole number, found '28days'"):
+        zero.backtest(frame, horizon=2, stride="28days")
+    with pytest.raises(InputError, match=r"models: expected some of .*, found 'niave'; did you mean 'naive'"):
+        zero.leaderboard(frame, horizon=2, models=["zero", "niave"])
+    shops = pd.concat([frame.assign(store=1), frame.assign(store=2)])
+    zero.predict(shops, horizon=2, dataset={"duplicates": "sum"})
+    assert "summed over 'store'; dataset.series_col=store keeps them apart" in caplog.text
+
+
 def shop(days: int = 200) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Counts, 90 % more in promotions; and the promotions of the last two weeks."""
     rng, times = np.random.default_rng(0), pd.date_range("2024-01-01", periods=days)

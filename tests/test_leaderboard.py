@@ -61,6 +61,9 @@ def test_each_forecaster_is_scored_on_the_same_rows(folder: Path) -> None:
     np.testing.assert_allclose(again["mase"], found["mase"])
     changed = table.assign(y=table["y"].where(table["ds"] < table["ds"].max(), 1e6))  # the row that nobody reads
     spoilt = Forecaster().leaderboard(changed, horizon=HORIZON, models=["linear", "naive"]).set_index("model")
+    others = Forecaster().leaderboard(table, horizon=HORIZON, models=["theta", "naive"])
+    np.testing.assert_allclose(others.set_index("model")["mase"], found.loc[others["model"], "mase"])
+    assert others.attrs["headline"].startswith(others["model"][0])
     assert spoilt.loc["linear", "mase"] == pytest.approx(spoilt.loc["naive", "mase"], rel=0.01)
 
 

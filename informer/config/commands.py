@@ -16,8 +16,18 @@ from informer.networks.models.config import Decoding
 
 def interval_problems(levels: Sequence[int]) -> Iterator[str]:
     """Problem of `intervals`: levels that are no percentages, or given twice."""
-    if not all(1 <= level <= 99 for level in levels) or len(set(levels)) < len(levels):
-        yield f"intervals: expected different whole percentages from 1 to 99, found {levels}"
+    if not all(level in range(1, 100) for level in levels) or len(set(levels)) < len(levels):
+        shares = [level for level in levels if isinstance(level, float) and 0 < level < 1]
+        cure = f"; {shares[0]:g} is {100 * shares[0]:g} percent" if shares else ""
+        yield f"intervals: expected different whole percentages from 1 to 99, found {levels}{cure}"
+
+
+def levels_of(intervals: int | Sequence[int]) -> list[int]:
+    """Interval levels in percent, of one or several; an InputError if they are none."""
+    levels = [intervals] if isinstance(intervals, int | float | str) else [*intervals]
+    for problem in interval_problems(levels):
+        raise InputError(problem)
+    return [int(level) for level in levels]
 
 
 @settings

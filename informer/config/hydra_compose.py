@@ -217,7 +217,7 @@ def _unknown_key(key: str, node: Any) -> str:
         names = ", ".join(str(each) for each in node if each != "_target_")
         kind = node["_target_"].rpartition(".")[2]
         return f"unknown key {key!r}: expected a parameter of {kind}: {names or 'it has none'}"
-    keys = [*keys_of(TrainConfig)]
+    keys = [*keys_of(TrainConfig), "horizon"]
     if slot == "model" and node is not None:  # the family may have other keys than the schema's
         keys = [*(each for each in keys if not each.startswith("model.")), *(f"model.{each}" for each in node)]
     return unknown(key, keys)

@@ -210,8 +210,8 @@ class ZeroModel:
         ahead: Sequence[np.ndarray] = (),
         *,
         of_constants: bool = False,
-    ) -> Iterator[tuple[dict[str, Forecasts], Histories]]:
-        """Forecasts of each kind from origins (series, and rows before it), and their histories, in parts; actual
+    ) -> Iterator[tuple[dict[str, Forecasts], Sequence[Forecasts]]]:
+        """Forecasts of each kind from origins (series, and rows before it), and the two baselines, in parts; actual
         values are those of the series. Other arguments as of `backtest`; `ahead`: see `PanelEffects.candidates`."""
         version, n = self.member.network.version, len(self.columns)
         times = [in_utc([each.timestamps, future_index(each, horizon)]) for each in panel]
@@ -227,7 +227,7 @@ class ZeroModel:
             if NETWORK in kinds:
                 quantiles = self.member.quantiles(past, panel[0].frequency, horizon)
                 found[NETWORK] = quantiles[:, :, version.levels.index(MEDIAN)], quantiles
-            if self._effects is not None and {*kinds} != {NETWORK}:
+            if self._effects is not None and {*kinds} - {NETWORK}:
                 found |= self._effects.candidates(self.member, past, panel, some, ahead, horizon)
             scale = seasonal_scale([np.where(past.observed, past.values, np.nan).T], seasons[0])
             names, last = [panel[s].name for s, _ in some], np.array([times[s][end - 1] for s, end in some])
@@ -242,7 +242,8 @@ class ZeroModel:
                 direct=version.horizon,
             )
             bands = {kind: self._bands(past, found[kind], levels, kind, of_constants=of_constants) for kind in kinds}
-            yield {kind: replace(paths, mean=found[kind][0], bands=bands[kind]) for kind in kinds}, past
+            baselines = [paths, replace(paths, mean=past.repeated(horizon, MEAN_OF))]
+            yield {kind: replace(paths, mean=found[kind][0], bands=bands[kind]) for kind in kinds}, baselines
 
     def backtest(
         self,
@@ -251,7 +252,7 @@ class ZeroModel:
         horizon: int,
         panel: Sequence[Series] | None = None,
         levels: Sequence[int] = (),
-        kinds: Sequence[str] = (),
+        kinds: Sequence[str] | None = None,
         of_constants: bool = False,
     ) -> dict[str, Forecasts]:
         """Forecasts from some origins by kind, and those of two baselines. Seasons are those of the rows before the
@@ -261,14 +262,15 @@ class ZeroModel:
             origins: series, and rows before it; a column without a value in the COUNTED rows before it is zero.
             horizon: rows to forecast.
             panel, levels: see `forecast`.
-            kinds: the ways to use columns known ahead; none: `kind`. Their effects are fitted to the rows before the
-                first origin of each series.
+            kinds: the ways to use columns known ahead; None: `kind`; empty: only the baselines. Their effects are
+                fitted to the rows before the first origin of each series.
             of_constants: also intervals after constant histories, of a single value.
         """
         panel = self.panel if panel is None else panel
         first = dict(sorted(origins, reverse=True))  # the earliest of each series
         before = [first.get(place, len(each)) for place, each in enumerate(panel)]
         self._effects = None if self.known is None else PanelEffects.fit(panel, self.columns, self.known, rows=before)
+        kinds = [self.kind] if kinds is None else kinds
         last, mean = ("seasonal naive", "seasonal mean") if self.seasons[0] > 1 else ("naive", "mean")
         parts, by_age, n = defaultdict[str, list[Forecasts]](list), defaultdict[int, list[int]](list), len(self.columns)
         for number, (_, end) in enumerate(origins):
@@ -277,12 +279,9 @@ class ZeroModel:
             some = [origins[number] for number in numbers]
             ends = sorted(dict(sorted(some, reverse=True)).items())
             seasons = network_seasons([panel[place].part(slice(end)) for place, end in ends], self.columns)
-            kept = kinds or [self.kind]
-            for found, past in self._from(panel, some, seasons, horizon, levels, kept, of_constants=of_constants):
-                plain = replace(next(iter(found.values())), bands={})
-                found |= {last: replace(plain, mean=past.repeated(horizon, 1))}
-                found |= {mean: replace(plain, mean=past.repeated(horizon, MEAN_OF))}
-                for name, paths in found.items():
+            found = self._from(panel, some, seasons, horizon, levels, kinds, of_constants=of_constants)
+            for by_kind, baselines in found:
+                for name, paths in (by_kind | dict(zip((last, mean), baselines, strict=True))).items():
                     parts[name].append(paths)
         order = np.argsort(np.concatenate([*by_age.values()]))
         rows = (order[:, None] * n + np.arange(n)).ravel()

@@ -18,9 +18,10 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from informer.base.errors import InputError, counted, listed
+from informer.base.errors import InputError, counted, listed, nearest
 from informer.base.progress import report
 from informer.base.quantiles import MEDIAN
+from informer.config.compose import options_of
 from informer.data.columns import Roles
 from informer.data.dataset import Provenance, Source, panel_sha256
 from informer.data.seasonality import bridged
@@ -34,6 +35,7 @@ from informer.members.theta import theta
 from informer.members.zero import Histories, network_seasons
 from informer.read.series import Series, column_values
 from informer.read.split import lookback, split_for
+from informer.read.table import without
 from informer.scoring.backtest import DECILES, backtest
 from informer.scoring.bootstrap import Winner, skill_interval, skill_of, verdict
 from informer.scoring.forecasts import Forecasts, joined
@@ -133,11 +135,14 @@ def leaderboard(
     """
     if len({*models}) < max(len(models), 2):
         raise InputError(f"models: expected at least two different names, found {listed(models)}")
+    known = [*dict.fromkeys(["zero", "theta", "naive", *PEERS, *options_of("model")])]
+    for name in without(models, known):
+        raise InputError(f"models: expected some of {listed(known)}, found {name!r}{nearest(str(name), known)}")
     peers = {name: peer(name) for name in models if name in PEERS}  # refused before anything is computed
     task, notes = _task(subject, horizon, device)
     scores = Scores(subject.columns, [each.name for each in task.subject.panel], units=(ORIGINAL,), metric="mae")
     began, seconds = time.process_time(), dict[str, float]()
-    zero, naive = _zero_and_naive(task)
+    zero, naive = _zero_and_naive(task, with_zero="zero" in models)
     seconds["zero"] = time.process_time() - began
     for name in models:
         report(f"testing {name}")
@@ -188,13 +193,16 @@ def _task(subject: ZeroModel, horizon: int, device: str) -> tuple[_Task, list[st
     return task, notes
 
 
-def _zero_and_naive(task: _Task) -> tuple[Forecasts, Forecasts]:
-    """Forecasts of the pretrained network, and of the seasonal naive without quantiles."""
+def _zero_and_naive(task: _Task, *, with_zero: bool) -> tuple[Forecasts, Forecasts]:
+    """Forecasts of the pretrained network, if asked for, and of the seasonal naive without quantiles."""
     model = task.subject
-    if model.known is not None:  # how columns are used is chosen before the first forecast
+    if model.known is not None and with_zero:  # how columns are used is chosen before the first forecast
         model.evaluate(task.horizon, panel=task.before)
     levels = [round(200 * level - 100) for level in DECILES if level > MEDIAN]
-    own, naive, _ = model.backtest(task.origins, horizon=task.horizon, levels=levels, of_constants=True).values()
+    kinds: Sequence[str] | None = None if with_zero else []
+    found = model.backtest(task.origins, horizon=task.horizon, levels=levels, kinds=kinds, of_constants=True)
+    own, *_ = found.values()
+    *_, naive, _ = found.values()
     return replace(own, bands={}, levels=own.quantiles), naive
 
 
