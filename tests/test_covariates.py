@@ -177,3 +177,14 @@ def test_what_is_missing_is_one_line(
     refusal = call("predict", *run, "future=given.csv", f"checkpoint={driven[0] / 'past'}")
     assert "error: future: the model has no future covariates" in refusal.err
     assert not Path("out").exists()
+
+
+def test_columns_known_ahead_may_have_dates_of_another_format(folder: Path) -> None:
+    """Red if the format that is set for the rows is the only one in which the file of `future=` is read."""
+    times, day = pd.date_range("2024-01-01", periods=324, freq="h"), np.arange(324) * 2 * np.pi / 24
+    table = pd.DataFrame({"time": times, "load": 50 + 10 * np.sin(day), "temp": np.cos(day / 3)})
+    table.iloc[:300].to_csv("load.csv", index=False, date_format="%d/%m/%Y %H:%M")
+    table.iloc[300:].drop(columns="load").to_csv("ahead.csv", index=False)
+    words = ["horizon=24", "future=ahead.csv", "output=out", "dataset.time_format=%d/%m/%Y %H:%M"]
+    done("forecast", "load.csv", *words)
+    assert pd.read_csv("out/forecasts/load.forecast.csv")["time"].iloc[-1] == "14/01/2024 11:00"

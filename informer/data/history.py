@@ -150,6 +150,9 @@ def future_of_table(
     time_col = find_time_column(table, configured)
     time_format = find_format(table, time_col, config.time_format, trained_format=trained_format)
     timestamps = parse_timestamps(table, time_col, time_format, timezone=config.timezone, groups=codes)
+    if config.time_format is not None and len(timestamps) and timestamps.isna().all():  # written in another format
+        time_format = find_format(table, time_col, None, trained_format=trained_format)
+        timestamps = parse_timestamps(table, time_col, time_format, timezone=config.timezone, groups=codes)
     report = Report()
     check_times(table, time_col, timestamps, time_format, report)
     report.refuse()
