@@ -238,13 +238,14 @@ def _read_as(table: Table, column: str, cells: pd.Series, time_format: str) -> p
 
 
 def _no_date(table: Table, column: str) -> InputError:
-    cell, formats = table.frame[column].iloc[0], _set_formats(table, column)
+    cell = table.frame[column].iloc[0]
+    formats = [] if pd.isna(cell) else _set_formats(table, column)  # none reads an empty cell
     is_worded = any(not month_of(word) for word in re.findall(r"[^\W\d_]{3,}", str(cell)))
-    cure = f"dataset.time_format={' or '.join(map(repr, formats))}" if formats else "dataset.time_format"
+    cure = f"set dataset.time_format={' or '.join(map(repr, formats))}" if formats else "set dataset.time_format"
+    cure = "fix the cell" if pd.isna(cell) else "write such dates" if is_worded and not formats else cure
     return InputError(
-        f"{table.at(0, column)}: expected a date such as 2024-01-31 13:00, found {shown(cell)}; "
-        f"{'write such dates' if is_worded and not formats else f'set {cure}'}, or name the time column with "
-        "dataset.time_col",
+        f"{table.at(0, column)}: expected a date such as 2024-01-31 13:00, found {shown(cell)}; {cure}, or name the "
+        "time column with dataset.time_col",
         *([Repair("time_format", formats[0])] if len(formats) == 1 else []),
     )
 
