@@ -1,4 +1,4 @@
-"""Bounds of the default forecast: amounts, shares and counters at every level of the intervals."""
+"""The default forecast: bounds of amounts, shares and counters at every level of the intervals, and short seasons."""
 
 import numpy as np
 import pandas as pd
@@ -44,3 +44,15 @@ def test_intervals_of_counters_do_not_begin_below_the_last_value() -> None:
     """Red if an end beyond the levels of the network is below what the counter has."""
     count = np.cumsum(np.random.default_rng(0).gamma(0.5, 4, 300)).round(1)
     assert (forecast(count)[0] >= count[-1]).all()
+
+
+@pytest.mark.parametrize("n", [26, 36, 44])
+def test_a_season_seen_two_to_four_times_stays_in_the_forecast(n: int) -> None:
+    """Red if the forecast is flatter than the season: its errors were twice those of the same month a year before."""
+    rng, place = np.random.default_rng(n), np.arange(n + 12)
+    truth = 100 + 20 * np.sin(2 * np.pi * place / 12)
+    months = pd.date_range("2020-01-01", periods=n, freq="MS")
+    frame = pd.DataFrame({"month": months, "y": truth[:n] + rng.normal(0, 3, n)})
+    found = Forecaster().predict(frame, horizon=12)["y"].to_numpy()
+    a_year_before = frame["y"].to_numpy()[-12:]
+    assert np.abs(found - truth[n:]).mean() < 1.2 * np.abs(a_year_before - truth[n:]).mean()

@@ -42,10 +42,8 @@ def theta(
         season: rows of a season, 1 for none.
         horizon: rows to forecast.
     """
-    values, observed = values[:, -ROWS:], observed[:, -ROWS:]
-    season = season if values.shape[1] >= LEAST_SEASONS * season else 1
-    y = carried(values[..., None], observed[..., None])[..., 0]
-    began = observed.cumsum(dim=1) > 0
+    y, began = _begun(values, observed)
+    season = season if y.shape[1] >= LEAST_SEASONS * season else 1
     factor, is_product = seasonal_factors(y, began, season)
     place = torch.arange(-y.shape[1], horizon, device=y.device) % season
     own, ahead = factor[:, place].split([y.shape[1], horizon], dim=1)
@@ -54,6 +52,30 @@ def theta(
     last = adjusted[:, -1:].expand_as(forecast)
     forecast = torch.where((began.sum(dim=1) < LEAST_ROWS)[:, None] | ~forecast.isfinite(), last, forecast)
     return torch.where(is_product[:, None], forecast * ahead, forecast + ahead)
+
+
+def removes_season(values: Float64[Tensor, "n t"], observed: Bool[Tensor, "n t"], season: int) -> Bool[Tensor, " n"]:
+    """The series whose season is removed; the arguments are those of `theta`."""
+    return _has_season(*_begun(values, observed), season)
+
+
+def _begun(
+    values: Float64[Tensor, "n t"], observed: Bool[Tensor, "n t"]
+) -> tuple[Float64[Tensor, "n t"], Bool[Tensor, "n t"]]:
+    """The rows that are read, without gaps, and which of them a series has."""
+    values, observed = values[:, -ROWS:], observed[:, -ROWS:]
+    return carried(values[..., None], observed[..., None])[..., 0], observed.cumsum(dim=1) > 0
+
+
+def _has_season(y: Float64[Tensor, "n t"], began: Bool[Tensor, "n t"], season: int) -> Bool[Tensor, " n"]:
+    n_rows = began.sum(dim=1)
+    if season == 1 or y.shape[1] <= season:
+        return torch.zeros_like(n_rows, dtype=torch.bool)
+    off = torch.where(began, y - ((y * began).sum(dim=1) / n_rows)[:, None], 0.0)
+    lags = [(off[:, lag:] * off[:, :-lag]).sum(1) / off.square().sum(1) for lag in range(1, season + 1)]
+    correlation = torch.stack(lags, dim=1)
+    bound = SEASONAL * ((1 + 2 * correlation[:, :-1].square().sum(1)) / n_rows).sqrt()
+    return (n_rows >= LEAST_SEASONS * season) & (correlation[:, -1].abs() > bound)
 
 
 def _theta(y: Float64[Tensor, "n t"], began: Bool[Tensor, "n t"], horizon: int) -> Float64[Tensor, "n horizon"]:
@@ -122,16 +144,10 @@ def seasonal_factors(
     Args:
         least: least value relative to the mean of a series with factors; -inf: all have factors.
     """
-    n_rows, length = began.sum(dim=1), y.shape[1]
-    nothing = y.new_zeros(len(y), season), torch.zeros_like(n_rows, dtype=torch.bool)
+    has_season, length = _has_season(y, began, season), y.shape[1]
     if season == 1:
-        return nothing
-    average = (y * began).sum(dim=1) / n_rows
-    off = torch.where(began, y - average[:, None], 0.0)
-    lags = [(off[:, lag:] * off[:, :-lag]).sum(1) / off.square().sum(1) for lag in range(1, season + 1)]
-    correlation = torch.stack(lags, dim=1)
-    bound = SEASONAL * ((1 + 2 * correlation[:, :-1].square().sum(1)) / n_rows).sqrt()
-    has_season = (n_rows >= LEAST_SEASONS * season) & (correlation[:, -1].abs() > bound)
+        return y.new_zeros(len(y), season), has_season
+    average = (y * began).sum(dim=1) / began.sum(dim=1)
     kernel = y.new_ones(season) if season % 2 else F.pad(y.new_ones(season - 1), (1, 1), value=0.5)
     trend = F.conv1d(y[:, None], kernel[None, None] / season)[:, 0]
     first = (len(kernel) - 1) // 2
