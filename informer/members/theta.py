@@ -54,9 +54,17 @@ def theta(
     return torch.where(is_product[:, None], forecast * ahead, forecast + ahead)
 
 
-def removes_season(values: Float64[Tensor, "n t"], observed: Bool[Tensor, "n t"], season: int) -> Bool[Tensor, " n"]:
-    """The series whose season is removed; the arguments are those of `theta`."""
-    return _has_season(*_begun(values, observed), season)
+def leaves_season(values: Float64[Tensor, "n t"], observed: Bool[Tensor, "n t"], season: int) -> Bool[Tensor, " n"]:
+    """The series whose season is not removed, though they seem to have one: without its line, a series is more like
+    itself a season ago than half a season ago. The arguments are those of `theta`."""
+    y, began = _begun(values, observed)
+    if season == 1 or y.shape[1] <= season or LEAST_SEASONS * season > ROWS:  # longer ones are cycles of no calendar
+        return torch.zeros(len(y), dtype=torch.bool, device=y.device)
+    place = torch.arange(y.shape[1], device=y.device, dtype=y.dtype).expand_as(y)
+    off, place = _off(y, began), _off(place, began)
+    off = off - place * ((off * place).sum(1) / place.square().sum(1).clamp(min=1))[:, None]
+    whole, half = ((off[:, lag:] * off[:, :-lag]).sum(1) for lag in (season, season // 2))
+    return (whole > half) & ~_has_season(y, began, season)
 
 
 def _begun(
@@ -67,11 +75,16 @@ def _begun(
     return carried(values[..., None], observed[..., None])[..., 0], observed.cumsum(dim=1) > 0
 
 
+def _off(y: Float64[Tensor, "n t"], began: Bool[Tensor, "n t"]) -> Float64[Tensor, "n t"]:
+    """Differences from the mean of the rows that a series has, otherwise 0."""
+    return torch.where(began, y - ((y * began).sum(dim=1) / began.sum(dim=1))[:, None], 0.0)
+
+
 def _has_season(y: Float64[Tensor, "n t"], began: Bool[Tensor, "n t"], season: int) -> Bool[Tensor, " n"]:
     n_rows = began.sum(dim=1)
     if season == 1 or y.shape[1] <= season:
         return torch.zeros_like(n_rows, dtype=torch.bool)
-    off = torch.where(began, y - ((y * began).sum(dim=1) / n_rows)[:, None], 0.0)
+    off = _off(y, began)
     lags = [(off[:, lag:] * off[:, :-lag]).sum(1) / off.square().sum(1) for lag in range(1, season + 1)]
     correlation = torch.stack(lags, dim=1)
     bound = SEASONAL * ((1 + 2 * correlation[:, :-1].square().sum(1)) / n_rows).sqrt()

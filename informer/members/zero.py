@@ -4,9 +4,9 @@
 
 zero(x) is the network's forecast of the series, -zero(-x) that of its mirror image: the generated series that it was
 trained on favour no direction, so both are forecasts of x, and their errors partly cancel. w is `THETA` where a step is
-a week or longer and theta leaves no season in the series, otherwise 0: theta finds none in most histories of less than
-four seasons, and would flatten that of the network. Quantiles are averaged level by level, and theta moves all of them
-by the same amount.
+a week or longer and theta leaves no season in the series, otherwise 0: theta removes none in most histories of less
+than four seasons, and would flatten that of the network. Quantiles are averaged level by level, and theta moves all of
+them by the same amount.
 
 Errors relative to the seasonal naive on 24 data sets that chose nothing else (mean absolute scaled error / quantile
 loss, geometric means; overall weighted average of four panels; lower is better):
@@ -33,7 +33,7 @@ from informer.base.runtime import pick_device
 from informer.data.diagnosis import LEAST_COUNTED, seasons_of
 from informer.data.scaler import are_constant, is_amount, is_share
 from informer.data.seasonality import WEAKEST
-from informer.members.theta import removes_season, theta
+from informer.members.theta import leaves_season, theta
 from informer.networks.ops.zero_inputs import HISTORY
 from informer.pretrained.weights import NEWEST, load
 from informer.read.frequency import Frequency, Unit
@@ -156,7 +156,7 @@ class Pretrained:
             season = past.seasons[0]
             history = torch.from_numpy(scaled).to(self.device)
             by_theta = theta(history, observed, season, horizon).cpu().numpy()
-            joins = removes_season(history, observed, season).cpu().numpy() | (season == 1)
+            joins = ~leaves_season(history, observed, season).cpu().numpy()
             moved_by = THETA * joins[:, None] * (by_theta - forecast[:, :, middle])
             forecast = forecast + moved_by[..., None]
         return past.bounded(forecast * unit[..., None])
