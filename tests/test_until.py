@@ -97,3 +97,16 @@ def test_the_forecast_command(name: str, rolled_after: int | None, shops: pd.Dat
     common = table[table["date"] > ENDS["s0"]]
     # the network forecasts medians, of which a total adds up the means
     assert total["value"] == pytest.approx(common["sales"].sum(), rel=1e-5 if name == "linear" else 0.01)
+
+
+def test_totals_have_the_format_of_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if a program that reads decimal commas cannot read the sums."""
+    monkeypatch.chdir(tmp_path)
+    days = pd.date_range("2024-01-01", periods=60, freq="D")
+    table = pd.DataFrame({"Tag": days.strftime("%d.%m.%Y"), "kg": np.random.default_rng(0).gamma(2, 5, 60).round(2)})
+    table.to_csv("form.csv", sep=";", decimal=",", index=False)
+    done("forecast", "form.csv", "horizon=14", "total=true", "aggregate=[week]", "output=out")
+    sums = pd.read_csv("out/totals.csv", sep=";", decimal=",")
+    steps = pd.read_csv("out/forecasts/form.forecast.csv", sep=";", decimal=",")
+    assert sums["rows"].sum() == len(steps)
+    assert sums["value"].sum() == pytest.approx(steps["kg"].sum(), rel=0.05)

@@ -38,6 +38,7 @@ from informer.config.data import DatasetConfig
 from informer.data.scaler import are_constant
 from informer.networks.models.zero import at_level
 from informer.read.columns import label
+from informer.read.dialect import Dialect
 from informer.read.frequency import lasting
 from informer.read.series import Series, column_values, series_codes, table_of_file
 from informer.scoring.forecasts import Forecasts, in_zone
@@ -73,11 +74,13 @@ class Totals:
             the `bias` of each column, sum of forecasts / sum of actual values - 1, NaN if not known; the `coverage`,
             share of sums inside the interval, in percent, by level; the number `tested` of these sums; and of the
             largest sum its `value` and its `intervals` by level.
+        dialect: format of the input, in which the table is written.
     """
 
     table: pd.DataFrame
     paths: pd.DataFrame | None
     facts: Mapping[str, Any]
+    dialect: Dialect
 
     @property
     def names(self) -> list[str]:
@@ -88,7 +91,9 @@ class Totals:
         """Write the tables, and the headline with the scores."""
         write_atomic(folder / TOTALS_FACTS, json.dumps(without_nan({**self.facts}), indent=1) + "\n")
         if not self.table.empty:
-            write_atomic(folder / TOTALS, self.table.to_csv(index=False, float_format="%.10g"))
+            mark, decimal = self.dialect.parsed_separator, self.dialect.decimal
+            text = self.table.to_csv(index=False, sep=mark, decimal=decimal, float_format="%.10g")
+            write_atomic(folder / TOTALS, text.encode(self.dialect.encoding))
         if self.paths is not None:
             write_atomic(folder / PATHS, self.paths.to_parquet(index=False))
 
@@ -256,7 +261,7 @@ def totals(
         all_paths = pd.concat(
             [pd.DataFrame({"path": p + 1}), of_parts, pd.DataFrame({"time": times[h], **values})], axis=1
         )
-    return Totals(table=joint, paths=all_paths, facts=facts)
+    return Totals(table=joint, paths=all_paths, facts=facts, dialect=panel[0].dialect)
 
 
 def _with_columns_as_series(paths: Forecasts) -> Forecasts:

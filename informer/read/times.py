@@ -589,8 +589,11 @@ def in_changing_zone(times: pd.DatetimeIndex) -> pd.DatetimeIndex | None:
     n_repeated, steps = int(times.duplicated().sum()), np.diff(once.asi8) * unit
     if nanos is None or nanos > HOUR or not (n_repeated or (steps == nanos + HOUR).any()):
         return None
-    n_gaps = int((steps > nanos).sum())
+    n_gaps, hours = int((steps > nanos).sum()), steps == nanos + HOUR
     for zone in ZONES:
+        passed = _localized(once[1:][hours], zone) - _localized(once[:-1][hours], zone)
+        if not n_repeated and not (passed == pd.Timedelta(nanos)).any():
+            continue  # no hour that is left out is one of this zone
         local = _localized(times, zone)
         ordered = local.sort_values()
         steps = np.diff(ordered.asi8) * unit
