@@ -162,7 +162,7 @@ class Forecaster:
     Args:
         model: "zero", the pretrained network, which needs no `fit`, or another name of `informer train model=`, whose
             model `fit` trains. With `tune`, minutes of computing, or settings of a training, such as `trainer`, `fit`
-            trains "zero" further, and keeps the result if it is better on held-out rows.
+            trains "zero" further, and keeps the result if it is better on held-out rows than without.
         settings: as on the command line, dotted or nested: `target="OT"`, `trainer={"max_epochs": 3}`,
             `**{"dataset.split.val": 0.2}`. `horizon` is that of every forecast for which none is asked, and the
             `pred_len` of a training. With `run_dir`, `fit` saves the run and the table there, otherwise nothing
@@ -173,7 +173,7 @@ class Forecaster:
         self.model, self.settings = model, settings
         self._trained: TrainedModel | None = None
         self._scores: str | None = None
-        self._rule = NOTHING_FITTED
+        self._rule, self._untuned = NOTHING_FITTED, False
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of the constructor."""
@@ -240,14 +240,14 @@ class Forecaster:
         Raises:
             InputError: an unknown key, a value out of range, or a table that cannot be trained on.
         """
+        self._rule, self._untuned = NOTHING_FITTED, False
         if self._comes_trained:
-            self._rule = NOTHING_FITTED
             if self.settings.get("future_covariates") or self.settings.get("target"):
-                subject = self._untrained(frame)
-                self._rule = self._rule if subject.known is None else subject.rule(None)
+                self._fit_rule(self._untrained(frame))
             return self
         from informer.data.dataset import Provenance
         from informer.training.folder import saved_path, saved_table
+        from informer.training.leaderboard import gain_of_training
         from informer.training.run import Read, train
 
         config = self.get_params()
@@ -273,8 +273,20 @@ class Forecaster:
             folders.enter_context(nullcontext() if verbose else shown(Console(stderr=True)))
             train(settings, folder, Console(quiet=not verbose), read=read)
             fitted = type(self).load(run_dir, device=settings.device)
-            self._trained, self._scores = fitted._trained, fitted._scores
+            if minutes is not None and not gain_of_training(fitted.trained, subject):
+                log.warning(
+                    "tune: training on the table did not lower the error on held-out rows, so forecasts are those "
+                    "without it"
+                )
+                self._trained, self._scores, self._untuned = None, None, True
+                self._fit_rule(subject)
+            else:
+                self._trained, self._scores = fitted._trained, fitted._scores
             return self
+
+    def _fit_rule(self, subject: ZeroModel) -> None:
+        if subject.known is not None:
+            self._rule = subject.rule(None)
 
     @property
     def trained(self) -> TrainedModel:
@@ -297,7 +309,8 @@ class Forecaster:
 
     @property
     def _comes_trained(self) -> bool:
-        return self.model == "zero" and {key.partition(".")[0] for key in self.settings} <= {*OF_TABLES}
+        usual = self.model == "zero" and {key.partition(".")[0] for key in self.settings} <= {*OF_TABLES}
+        return usual or self._untuned
 
     @property
     def _is_untrained(self) -> bool:

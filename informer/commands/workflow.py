@@ -22,7 +22,6 @@ from informer.base.console import say
 from informer.base.errors import InputError, ReportError, counted, listed, printable, with_addresses
 from informer.base.files import write_atomic
 from informer.base.start import Interrupted
-from informer.checkpoint.format import Progress
 from informer.checkpoint.paths import FORECASTS, METRICS_FILE, PAGE, check_output
 from informer.commands.plan import (
     Failure,
@@ -154,14 +153,6 @@ def repeat_command(subject: Survey, settings: ForecastConfig, horizon: int, data
     return shell_command("forecast", *words, *dataset_words(dataset))
 
 
-def tuned_note(progress: Progress) -> str:
-    """What training the pretrained network did."""
-    if not progress.step:
-        return "whose training did not lower the error on held-out rows, so its weights are those it came with"
-    share = 1 - progress.best_loss / (progress.start_loss or progress.best_loss)
-    return f"trained for {progress.step} more steps (error on held-out rows {100 * share:.1f} % lower)"
-
-
 LABEL = 11
 """Width of the labels of the summary."""
 TYPED = ("Forecast", "Report", "Repeat", "New rows", "Continue")
@@ -248,6 +239,7 @@ def _forecast_trained(
         title: name of the data, if they are one of several.
     """
     from informer.report.run import report
+    from informer.training.leaderboard import gain_of_training
     from informer.training.run import train
 
     run, frequency = folder.path, subject.panel[0].frequency
@@ -267,7 +259,16 @@ def _forecast_trained(
             folder.clear([Path(subject.path)])
         evaluation = train(train_settings, folder, quiet)
         assert evaluation is not None, "one process, and a new run"
-        saved, forecasting = folder.checkpoint(), folder.forecasting
+        saved, forecasting, gain = folder.checkpoint(), folder.forecasting, 0.0
+        if settings.tune is not None:
+            progress.report("comparing with the forecast without training")
+            tuned = TrainedModel(saved, device=settings.device, warns=False)
+            known = _known_ahead(settings, subject.dataset) if settings.future and settings.model is None else None
+            gain = gain_of_training(tuned, ZeroModel(subject.panel, tuned.columns.targets, known=known))
+            if not gain:
+                folder.clear([Path(subject.path)])
+                untuned = replace(settings, tune=None)
+                return _forecast_untrained(subject, untuned, folder, console, began=began, title=title, tried=True)
         calibration = saved_calibration(forecasting, recent=True)
         levels = [level for level in settings.intervals if calibration is not None and calibration.supports(level)]
         progress.report("forecasting")
@@ -308,7 +309,7 @@ def _forecast_trained(
     root = next(iter(scaler.roots(map(saved.inputs.index, saved.targets))), None)
     model = saved.settings.model.family + (f" of {root}s" if root else "")
     if settings.tune is not None:
-        model += f", {tuned_note(saved.progress)}"
+        model += f", trained for {saved.progress.step} more steps (error on held-out rows {100 * gain:.1f} % lower)"
     return _summary(
         *(subject, settings, folder, console),
         began=began,
@@ -368,11 +369,18 @@ def _summary(
     return {"run": folder.path, "forecast": where, **facts, "summary": summary, "warnings": [*warnings]}
 
 
+def _known_ahead(settings: ForecastConfig, dataset: DatasetConfig) -> Known:
+    names = tuple(settings.future_covariates)
+    return Known(names, tuple(name for name in names if name in dataset.categorical), tuple(dataset.holidays))
+
+
 def _forecast_untrained(
-    subject: Survey, settings: ForecastConfig, folder: RunFolder, console: Console, *, began: float, title: str | None
-) -> dict[str, Any]:
+    subject: Survey, settings: ForecastConfig, folder: RunFolder, console: Console, *, began: float, title: str | None,
+    tried: bool = False,
+) -> dict[str, Any]:  # fmt: skip
     """Forecast with the pretrained network and effects of columns known ahead, score it at earlier origins of the
-    series, write the page, and print the summary. Arguments as in `_forecast_trained`."""
+    series, write the page, and print the summary. Arguments as in `_forecast_trained`; `tried`: after a
+    training that did not lower the error."""
     columns, dataset = targets_of(subject.panel[0], settings), subject.dataset
     labels = [name for name in columns if are_labels(name, column_values(subject.panel[0], [name])[:, 0])]
     said = ""
@@ -385,15 +393,14 @@ def _forecast_untrained(
     if futures := futures_ahead(subject, open_series, settings):
         if settings.ahead is None and (rows := rows_known(open_series, futures)):  # without rows `Future.at` says so
             settings = replace(settings, horizon=str(rows))
-        names = tuple(settings.future_covariates)
-        categorical = tuple(name for name in names if name in dataset.categorical)
-        known = Known(names, categorical, tuple(dataset.holidays))
+        known = _known_ahead(settings, dataset)
     _, horizon = rows_and_horizon(subject, settings)
     if futures:
         far = notes_ahead(open_series, futures, settings, dataset, horizon)
     model = ZeroModel(panel, columns, device=settings.device, known=known, futures=futures)
     season = ", ".join(lasting(season, panel[0].frequency) for season in model.seasons if season > 1) or "none"
-    _announce(subject, settings, season, console, title)
+    if not tried:
+        _announce(subject, settings, season, console, title)
     evaluation = model.evaluate(horizon, levels=settings.intervals)
     levels = [*dict.fromkeys([*settings.intervals, *LEVELS])]
     wide = model.forecast(settings.ahead or horizon, levels=levels, panel=open_series)
@@ -412,6 +419,8 @@ def _forecast_untrained(
     if model.kind != NETWORK:
         part = "with the widths of" if model.kind == EFFECTS else "and what is left by"
         what = f"effects of {listed(settings.future_covariates, 4)} and the calendar, {part} {what}"
+    if tried:
+        what += "; training on the file did not lower the error on held-out rows, so it is not used"
     quality = {"Quality": f"not known: the series are too short for a test forecast of {horizon} rows"}
     if evaluation is not None:
         coverage = _coverage(evaluation, settings.intervals) or "none"

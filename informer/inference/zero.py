@@ -391,7 +391,7 @@ class ZeroModel:
         found = self.backtest(origins, horizon=horizon, panel=chosen, levels=checked, kinds=kinds, of_constants=True)
         is_seen = np.concatenate(seen)[:, None]
         found = {name: replace(each, actual=np.where(is_seen, each.actual, np.nan)) for name, each in found.items()}
-        by_kind = {kind: _mean_error(found[kind]) for kind in kinds}
+        by_kind = {kind: mean_error(found[kind]) for kind in kinds}
         enough = (1 + LEAST_GAIN) * min(by_kind.values())
         self.kind = next(kind for kind in kinds if by_kind[kind] <= enough)
         if self.known is not None and self._rule is None:
@@ -409,7 +409,7 @@ class ZeroModel:
         return scores
 
 
-def _mean_error(paths: Forecasts) -> float:
+def mean_error(paths: Forecasts) -> float:
     """Mean absolute scaled error of observed values; 0 without any."""
     errors = np.abs(paths.actual - paths.mean) / paths.scale[:, None]
     return float(np.nansum(errors) / max(np.isfinite(errors).sum(), 1))

@@ -28,13 +28,13 @@ from informer.data.seasonality import bridged
 from informer.data.store import with_columns
 from informer.inference.model import TrainedModel
 from informer.inference.rolling import windows_of
-from informer.inference.zero import LEAST_HISTORY, MOST_WINDOWS, ZeroModel
+from informer.inference.zero import LEAST_HISTORY, MOST_WINDOWS, ZeroModel, mean_error
 from informer.members.baselines import naive_quantiles_after
 from informer.members.peers import PEERS, peer
 from informer.members.theta import theta
 from informer.members.zero import Histories, network_seasons
 from informer.read.series import Series, column_values
-from informer.read.split import lookback, split_for
+from informer.read.split import cut_rows, lookback, split_for
 from informer.read.table import without
 from informer.scoring.backtest import DECILES, backtest
 from informer.scoring.bootstrap import Winner, skill_interval, skill_of, verdict
@@ -237,11 +237,46 @@ def _trained(name: str, task: _Task, settings: Mapping[str, Any]) -> Forecasts:
             read=lambda: source,
         )
         model = TrainedModel.load(run.path, device=task.device)
+    return _at(model, subject.panel, task.origins)
+
+
+def _at(model: TrainedModel, panel: Sequence[Series], origins: Sequence[tuple[int, int]]) -> Forecasts:
+    """Forecasts of a trained model from some origins (series, and rows before it), which are in order."""
     member, parts = replace(model.member, levels=DECILES), list[Forecasts]()
-    for place, series in enumerate(subject.panel):
-        starts = [end - model.sizes.first for owner, end in task.origins if owner == place]
-        parts += backtest(member, windows_of(model, [series], starts), [series], columns.targets)
+    for place in sorted({place for place, _ in origins}):
+        starts = [end - model.sizes.first for owner, end in origins if owner == place]
+        parts += backtest(member, windows_of(model, [panel[place]], starts), [panel[place]], model.columns.targets)
     return joined(parts)
+
+
+def gain_of_training(model: TrainedModel, subject: ZeroModel) -> float:
+    """By how much the pretrained network, trained further, has a lower mean absolute scaled error than the forecast
+    without training: a share of its error; 0 if it is not lower.
+
+    Both forecast the rows of the validation part from the same earlier ones, at most MOST_WINDOWS times.
+
+    Args:
+        model: the trained network.
+        subject: its series, and the columns known ahead, which the other forecast reads.
+    """
+    if not model.checkpoint.progress.best_epoch:  # the weights are those before training
+        return 0.0
+    targets, sizes, split = model.columns.targets, model.sizes, model.checkpoint.settings.dataset.split
+    panel = subject.panel[:: -(-len(subject.panel) * len(targets) // MOST_WINDOWS)]
+    most, origins, before = MOST_WINDOWS // (len(panel) * len(targets)), list[tuple[int, int]](), list[Series]()
+    for place, series in enumerate(panel):
+        rows = cut_rows(series.timestamps, series.frequency, split).clip(len(series)).val
+        ends = range(max(rows.start, sizes.first), rows.stop - sizes.pred_len + 1)
+        origins += [(place, end) for end in ends[:: max(-(-len(ends) // most), 1)]]
+        before.append(series.part(slice(rows.start)))
+    if not origins:
+        return 0.0
+    rule = ZeroModel(panel, targets, device=str(model.device), known=subject.known, categories=subject.categories)
+    if rule.known is not None:
+        rule.evaluate(sizes.pred_len, panel=before)
+    found = rule.backtest(origins, horizon=sizes.pred_len)[rule.kind]
+    errors = mean_error(replace(found, mean=_at(model, panel, origins).mean)), mean_error(found)
+    return max(1 - errors[0] / errors[1], 0.0) if errors[1] else 0.0
 
 
 def _compared(scores: Scores, seconds: Mapping[str, float], notes: Sequence[str]) -> Leaderboard:

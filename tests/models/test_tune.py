@@ -29,23 +29,46 @@ def odd(rows: int = 300, series: int = 1) -> pd.DataFrame:
 
 
 def test_the_steps_of_a_tuned_forecast_repeat_it(folder: Path) -> None:
-    """Red if the steps are not recorded, a training with as many is another one, or a worse result is kept."""
-    table = odd().drop(columns="shop")
+    """Red if the steps are not recorded, a training with as many is another one, or a better result is not kept."""
+    weeks, noise = np.arange(300), np.random.default_rng(0).normal(size=300)
+    # the forecast without training goes on with a part of the trend that has ended
+    table = pd.DataFrame(
+        {"ds": pd.date_range("2000-01-02", periods=300, freq="W"), "y": weeks.clip(max=150) / 5 + noise}
+    )
     table.to_csv("odd.csv", index=False)
     answer = json.loads(call("forecast", "odd.csv", "horizon=6", f"tune={MINUTES}", "output=out", "--json").out)
     saved = checkpoint.load(Path("out"))
-    assert saved.progress.best_loss <= saved.progress.start_loss
+    assert saved.progress.best_loss < saved.progress.start_loss
     said = answer["forecasts"][0]["summary"]["Model"]
-    assert f"trained for {saved.progress.step} more steps" in said or "did not lower the error" in said
+    assert f"trained for {saved.progress.step} more steps (error on held-out rows" in said
     given = {name: saved.config["dataset"]["split"][name] for name in ("kind", "train", "val", "test")}
     again = Forecaster(
         "zero", horizon=6, seq_len=150, run_dir="again", dataset={"split": given}, device="cpu",
-        **REPEATED, **{"trainer.max_steps": max(saved.progress.step, 1)},
+        **REPEATED, **{"trainer.max_steps": saved.progress.step},
     ).fit(table)  # fmt: skip
     assert again.trained.checkpoint.progress.best_loss == saved.progress.best_loss
     for name, tensor in checkpoint.load(Path("again")).weights.items():
         torch.testing.assert_close(tensor, saved.weights[name], rtol=0, atol=0)
     done("predict", "checkpoint=out", "input=odd.csv", "output=later")
+
+
+def test_a_training_that_does_not_beat_the_forecast_without_it_is_not_used(folder: Path) -> None:
+    """Red if weights are kept that are better than those at the start, but worse than with the mirror image."""
+    y = 10 + np.sin(np.arange(300) * 2 * np.pi / 7) + 0.1 * np.random.default_rng(0).normal(size=300)
+    table = pd.DataFrame({"ds": pd.date_range("2024-01-01", periods=300, freq="D"), "y": y})
+    table.to_csv("easy.csv", index=False)
+    answer = json.loads(call("forecast", "easy.csv", "horizon=6", f"tune={MINUTES}", "output=tuned", "--json").out)
+    assert "training on the file did not lower the error" in answer["forecasts"][0]["summary"]["Model"]
+    done("forecast", "easy.csv", "horizon=6", "output=plain")
+    assert sorted(path.name for path in Path("tuned").iterdir()) == sorted(
+        path.name for path in Path("plain").iterdir()
+    )
+    name = "forecasts/easy.forecast.csv"
+    assert Path("tuned", name).read_text() == Path("plain", name).read_text()
+    tuned, plain = Forecaster(tune=MINUTES, horizon=6).fit(table), Forecaster(horizon=6)
+    tuned.save("rule.safetensors")
+    for forecaster in (tuned, Forecaster.load("rule.safetensors")):
+        pd.testing.assert_frame_equal(forecaster.predict(table, intervals=80), plain.predict(table, intervals=80))
 
 
 def test_series_of_a_panel_are_pooled_without_a_split_by_hand(folder: Path) -> None:
