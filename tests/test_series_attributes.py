@@ -148,12 +148,15 @@ def test_what_is_refused(stores: tuple[Path, pd.DataFrame]) -> None:
 
 
 def test_series_without_history_are_named(stores: tuple[Path, pd.DataFrame]) -> None:
-    """By the pretrained network and a trained one, in files and in Python; red if rows ahead of a series that the
+    """In sums of the pretrained network, by a trained one, and in Python; red if rows ahead of a series that the
     history lacks are dropped silently, or if those of one that has history are refused."""
     rows, ahead = pd.read_csv("stores.csv"), pd.read_csv("ahead.csv")
     some = rows[rows["store"] != "s4"]
     some.to_csv("some.csv", index=False)
-    for given in (["forecast", "some.csv", "target=sales"], ["predict", "checkpoint=static", "input=some.csv"]):
+    for given in (
+        ["forecast", "some.csv", "target=sales", "total=true"],
+        ["predict", "checkpoint=static", "input=some.csv"],
+    ):
         assert "s4" in refusal(*given, "future=ahead.csv", "output=new")
     for model in (Forecaster(target="sales"), Forecaster.load("static")):
         with pytest.raises(InputError, match="s4"):

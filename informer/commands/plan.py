@@ -326,14 +326,16 @@ def notes_ahead(
     return far_ahead(numeric, history, np.concatenate(ahead)[:, [*map(names.index, numeric)]])
 
 
-def futures_ahead(subject: Survey, panel: Sequence[Series], settings: ForecastConfig) -> list[Future]:
-    """The columns known ahead of each series; none without such columns.
+def futures_ahead(
+    subject: Survey, panel: Sequence[Series], settings: ForecastConfig
+) -> tuple[list[Future], dict[str, Future]]:
+    """The columns known ahead of each series, and of series without history; none without such columns.
 
     Raises:
-        InputError: a series without them, or text in columns of several files.
+        InputError: a series without them, text in columns of several files, or a model that needs a history.
     """
     if settings.future is None or settings.model == "zero":
-        return []
+        return [], {}
     config = subject.dataset
     texts = [name for name in settings.future_covariates if name in config.categorical]
     inputs = list_files("input", subject.path, config.exclude_files) or [expanded(subject.path)]
@@ -354,11 +356,13 @@ def futures_ahead(subject: Survey, panel: Sequence[Series], settings: ForecastCo
     by_path = {path: read(path) for path in dict.fromkeys(source.future for source in sources) if path}
     if len(by_path) == 1:
         (whole,) = by_path.values()
-        return whole.of_all(panel, {series.name for series in subject.panel})
+        if settings.untrained and not settings.sums:
+            return [*map(whole, panel)], whole.new({series.name for series in subject.panel})
+        return whole.of_all(panel, {series.name for series in subject.panel}), {}
     by_file = {source.name: by_path[source.future] for source in sources if source.future}
     if lacking := [series.name for series in panel if series.name not in by_file]:
         raise InputError(f"future={settings.future}: found no file of {listed(lacking, 3)}; write all into one file")
-    return [by_file[series.name](series) for series in panel]
+    return [by_file[series.name](series) for series in panel], {}
 
 
 def targets_of(series: Series, settings: ForecastConfig) -> list[str]:

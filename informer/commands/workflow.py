@@ -45,6 +45,7 @@ from informer.data.diagnosis import Survey
 from informer.data.panel import without_ended
 from informer.data.seasonality import WEAKEST
 from informer.inference.ahead import EFFECTS, NETWORK, Known
+from informer.inference.cold import with_new
 from informer.inference.job import predict
 from informer.inference.journal import ERROR
 from informer.inference.model import Answer, TrainedModel, interval_notes
@@ -251,7 +252,7 @@ def _forecast_trained(
     if subject.n_files == 1:  # files are forecast alone; what is known ahead is looked at before anything is trained
         open_series, closed = without_ended(subject.panel, dataset.ended)
         notes.append(closed)
-        if futures := futures_ahead(subject, open_series, settings):
+        if futures := futures_ahead(subject, open_series, settings)[0]:
             notes += notes_ahead(open_series, futures, settings, dataset, horizon)
     quiet = Console(quiet=True)
     with _explained_how_to_continue(folder, subject, settings, console):
@@ -390,7 +391,8 @@ def _forecast_untrained(
     panel = [replace(series, series_col=dataset.series_col) for series in subject.panel]
     open_series, closed = without_ended(panel, dataset.ended) if subject.n_files == 1 else (panel, "")
     known, far = None, list[str]()
-    if futures := futures_ahead(subject, open_series, settings):
+    futures, new = futures_ahead(subject, open_series, settings)
+    if futures:
         if settings.ahead is None and (rows := rows_known(open_series, futures)):  # without rows `Future.at` says so
             settings = replace(settings, horizon=str(rows))
         known = _known_ahead(settings, dataset)
@@ -404,10 +406,12 @@ def _forecast_untrained(
     evaluation = model.evaluate(horizon, levels=settings.intervals)
     levels = [*dict.fromkeys([*settings.intervals, *LEVELS])]
     wide = model.forecast(settings.ahead or horizon, levels=levels, panel=open_series)
-    forecasts = wide.with_intervals(settings.intervals)
+    written_series, forecasts, cold = open_series, wide.with_intervals(settings.intervals), list[str]()
+    if new:
+        written_series, forecasts, cold = with_new(model, open_series, forecasts, new)
     if settings.overwrite:
         folder.clear([Path(subject.path)])
-    written = _write_zero(subject, open_series, forecasts, folder.path / FORECASTS, settings)
+    written = _write_zero(subject, written_series, forecasts, folder.path / FORECASTS, settings)
     if settings.log is not None:
         is_unnamed = subject.n_files == len(open_series) == 1 and not open_series[0].keys
         forecast_log.append(Path(settings.log), [forecasts], model=model.name, is_unnamed=is_unnamed)
@@ -428,11 +432,11 @@ def _forecast_untrained(
     if known is not None:
         quality["Columns"] = model.gain
     notes, repeat = (
-        [*left_out(subject, columns), said, closed, *far],
+        [*left_out(subject, columns), said, closed, *far, *cold],
         repeat_command(subject, settings, horizon, dataset),
     )
     content = untrained_content(
-        *(open_series, forecasts, quality["Quality"]),
+        *(written_series, forecasts, quality["Quality"]),
         title=subject.name,
         subtitle=what,
         command=repeat,

@@ -114,12 +114,16 @@ class Futures:
     def of_all(self, panel: Sequence[Series], names: Collection[str]) -> list[Future]:
         """Those of a panel; an InputError if others than the names, of all series with history, have some too."""
         futures = [self(series) for series in panel]
-        if new := [name for name in self.by_series if name not in names]:
+        if new := [*self.new(names)]:
             raise InputError(
-                f"{self.name}: expected series of the data, found also {listed(new, 3)}, which cannot be forecast "
-                "without history; leave out these rows, or add rows with a target to the data"
+                f"{self.name}: expected series of the data, found also {listed(new, 3)}, without history; leave out "
+                "these rows, or add rows with a target (informer forecast without training and totals needs none)"
             )
         return futures
+
+    def new(self, names: Collection[str]) -> dict[str, Future]:
+        """Those of series without history, which are not among the names."""
+        return {name: future for name, future in self.by_series.items() if name not in names}
 
 
 def futures_of_table(table: Table, config: DatasetConfig, trained_format: str | None = None) -> Futures:

@@ -232,3 +232,60 @@ def test_values_far_outside_the_history_are_named(folder: Path) -> None:
     assert said in lines_of(*words, "output=out")["Data"]
     assert pd.read_csv("out/forecasts/past.forecast.csv")["sales"].max() < 300
     assert said in lines_of(*words, "output=trained", "model=linear")["Data"]
+
+
+def new_shops() -> tuple[pd.DataFrame, list[str], pd.Timestamp]:
+    """80 shops of two formats, whose levels differ by a fifth around that of their format, and half more in promotions;
+    the half of them that opens after the history; and the first day ahead."""
+    random = np.random.default_rng(0)
+    dates, frames = pd.date_range("2024-01-01", periods=DAYS + AHEAD), []
+    for place in range(80):
+        promo, noise = random.random(len(dates)) < 0.3, random.normal(size=len(dates))
+        level = (20, 60)[place % 2] * np.exp(0.2 * random.normal())
+        sales = level * (1 + 0.3 * np.sin(2 * np.pi * np.arange(len(dates)) / 7)) * np.where(promo, 1.5, 1)
+        own = {"shop": f"s{place:02}", "format": ("small", "large")[place % 2], "promo": promo.astype(int)}
+        frames.append(pd.DataFrame({"date": dates, **own, "sales": (sales * np.exp(0.1 * noise)).round(2)}))
+    return pd.concat(frames, ignore_index=True), [f"s{place:02}" for place in range(40)], dates[DAYS]
+
+
+def test_shops_without_history_are_forecast_from_those_of_their_format(folder: Path) -> None:
+    """Against what 40 shops sold after they had opened; red if a new shop has the level of another format, if its own
+    promotions have no effect, if its 80 % intervals are those of shops with history (which cover less than half), if
+    the forecasts of these change, or if the log and the page do not say what those of the new ones are."""
+    frame, names, first = new_shops()
+    is_new, is_ahead = frame["shop"].isin(names), frame["date"] >= first
+    frame[~is_new & ~is_ahead].to_csv("past.csv", index=False)
+    frame[is_ahead].drop(columns="sales").to_csv("next.csv", index=False)
+    frame[is_ahead & ~is_new].drop(columns="sales").to_csv("old.csv", index=False)
+    lines = lines_of("past.csv", "target=sales", "future=next.csv", "intervals=[80,99]", "output=new")
+    lines_of("past.csv", "target=sales", "future=old.csv", "intervals=[80,99]", "output=old")
+    said = "no history; the forecast is the mean of 20 series with equal format (s40, s42, s44 and 17 more)"
+    assert f"s00, s02, s04, s06 and 16 more: {said}" in lines["Data"]
+    assert "without intervals of 99 %" in lines["Data"]
+    assert said in Path("new/report.html").read_text(encoding="utf-8")
+    whole = pd.read_csv("new/forecasts/past.forecast.csv", parse_dates=["date"])
+    found = whole.merge(frame[is_new], on=["shop", "date"], suffixes=("", "_true"))
+    assert len(found) == 40 * AHEAD
+    pd.testing.assert_frame_equal(
+        whole[~whole["shop"].isin(names)], pd.read_csv("old/forecasts/past.forecast.csv", parse_dates=["date"])
+    )
+    assert 0.72 < found["sales_true"].between(found["sales_lo80"], found["sales_hi80"]).mean() < 0.88
+    assert found["sales_lo99"].isna().all()
+    means = found.groupby(["format", "promo"])["sales"].mean()
+    assert means["large"].mean() / means["small"].mean() == pytest.approx(3, rel=0.2)
+    assert means[:, 1].sum() / means[:, 0].sum() == pytest.approx(1.5, rel=0.1)
+
+
+def test_new_shops_of_a_new_format_have_the_mean_of_all(folder: Path) -> None:
+    """Red if it is not said that no shop is like them, or if rows that are missing are not named."""
+    frame, names, first = new_shops()
+    is_new, is_ahead = frame["shop"].isin(names), frame["date"] >= first
+    frame[~is_new & ~is_ahead].to_csv("past.csv", index=False)
+    ahead = frame[is_ahead & ~frame["shop"].isin(names[1:])].drop(columns="sales")
+    ahead.assign(format=ahead["format"].where(ahead["shop"] != "s00", "kiosk")).to_csv("next.csv", index=False)
+    lines = lines_of("past.csv", "target=sales", "future=next.csv", "output=new", "format=long")
+    assert "s00: no history; the forecast is the mean of 40 series, since none has equal format" in lines["Data"]
+    found = pd.read_csv("new/forecasts/forecasts.csv").groupby("shop")["y"].mean()
+    assert found["s00"] == pytest.approx(found[1:].mean(), rel=0.15)
+    ahead[(ahead["shop"] != "s00") | (ahead["date"] > first)].to_csv("next.csv", index=False)
+    assert "shop s00" in refusal("forecast", "past.csv", "target=sales", "future=next.csv", "output=less")
