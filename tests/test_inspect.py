@@ -387,3 +387,27 @@ def test_years_that_a_calendar_of_holidays_does_not_know(folder: Path) -> None:
     outcome = call("inspect", "a.csv")
     assert "5 rows are missing" in outcome.out
     assert "only from 2001" not in outcome.out + outcome.err
+
+
+def test_the_command_for_several_series_has_what_repairs_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newest rows first, and a holiday in letters next to zeros; red if the command that is printed is refused."""
+    monkeypatch.chdir(tmp_path)
+    days = [*pd.date_range("2024-01-01", periods=60, freq="D").strftime("%Y-%m-%d")][::-1]
+    rows = [f"{day},{shop},{i % 7 + shop},{'a' if i == 3 else 0}" for i, day in enumerate(days) for shop in (1, 2, 3)]
+    Path("shops.csv").write_text("\n".join(["day,shop,sales,holiday", *rows]) + "\n")
+    lines = done("inspect", "shops.csv").out.splitlines()
+    assert "fix:      in the commands below" in lines
+    words = shlex.split(lines[next(i for i, line in enumerate(lines) if line.startswith("forecast:")) + 1])
+    done(*words[1:], "target=sales", "horizon=7", "output=out")
+    assert len(pd.read_csv("out/forecasts/shops.forecast.csv")) == 3 * 7
+
+
+@pytest.mark.parametrize("form", ["{}-H{}", "{1}H{0}"])
+def test_half_years_are_read_and_written(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if the second half of a year is written as its third quarter."""
+    monkeypatch.chdir(tmp_path)
+    halves = [form.format(year, half) for year in range(2000, 2020) for half in (1, 2)]
+    pd.DataFrame({"half": halves, "y": [i % 5 for i in range(40)]}).to_csv("halves.csv", index=False)
+    done("forecast", "halves.csv", "horizon=3", "output=out")
+    written = pd.read_csv("out/forecasts/halves.forecast.csv")["half"]
+    assert [*written] == [form.format(2020, 1), form.format(2020, 2), form.format(2021, 1)]

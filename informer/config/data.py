@@ -58,6 +58,9 @@ EPOCHS: dict[str, Literal["s", "ms", "us", "ns"]] = {"s": "s", "ms": "ms", "us":
 QUARTER, WEEK = "%q", "%V"
 """Directives of quarters, which go with the year, and of ISO weeks, which go with their year %G: `%Y-Q%q`, `%G-W%V`."""
 
+HALF_YEAR = re.compile(rf"[hs] ?{QUARTER}|{QUARTER} ?[hs](?![a-z])", re.IGNORECASE)
+"""`QUARTER` that counts half years, as in 2024-H1."""
+
 SEASON = re.compile("%Y[/.-]%y")
 """A year with the next one, such as 2003/04."""
 

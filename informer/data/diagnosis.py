@@ -124,6 +124,12 @@ class Examined:
         ]
 
     @property
+    def cures(self) -> list[Repair]:
+        """What repairs the problems of all series; empty if some of them remain."""
+        are_whole = all(series is not None and not report.problems for series, report in self.repaired)
+        return self.repairs if are_whole else []
+
+    @property
     def problems(self) -> list[InputError]:
         """The problems of all series."""
         return [each for one in self.diagnoses for each in one.report.problems]
@@ -503,7 +509,8 @@ def _long(path: Path, found: Examined, proposed: Sequence[Repair], settings: Ins
     key, name, n_rows = found.dataset.series_col, found.table.name, len(found.table.frame)
     first = next((each.series for each in found.diagnoses if each.series is not None), None)
     columns = () if first is None else first.columns
-    names, long = key_columns(key), repaired(replace(settings.dataset, series_col=key), proposed)
+    names, cures = key_columns(key), found.cures
+    long = _configured(replace(settings.dataset, series_col=key), cures, proposed)
     keys = f"column {names[0]!r}" if len(names) == 1 else f"columns {listed(names)}"
     line = f"{name}: times repeat, once for each series of {keys}; set dataset.series_col={key}"
     problems = [InputError(line, Repair("series_col", key), code="series", table=name), *found.problems]
@@ -514,6 +521,7 @@ def _long(path: Path, found: Examined, proposed: Sequence[Repair], settings: Ins
         *checks.grouped(problems),
         *_calendar_lines(proposed),
         f"series:   {len(found.diagnoses):,}, separated by {keys}",
+        *(_fix_lines([*dict.fromkeys(chain(*(each.dropped for each in found.diagnoses)))]) if cures else []),
         *_forecast_lines(path, long, settings.target, several=len(columns) > 1),
         "inspect:  each of them",
         f"  {shell_command('inspect', str(path), *_settings(long))}",
@@ -667,10 +675,13 @@ def _advice(
         if path is not None:
             lines += ["forecast: without training", f"  {shell_command('forecast', str(path), *_settings(fitted))}"]
         return repairs, None, lines
-    how = ["fix:      in the commands below"] if diagnosis.report.problems else []
-    if dropped:
-        how = [f"{''.join(how)}; they leave out {listed(dropped)}: fix the cells named above to keep them"]
-    return repairs, sizes, how
+    return repairs, sizes, _fix_lines(dropped) if diagnosis.report.problems else []
+
+
+def _fix_lines(dropped: Sequence[str]) -> list[str]:
+    """What the commands do about the problems above; `dropped` are the columns that they leave out."""
+    without = f"; they leave out {listed(dropped)}: fix the cells named above to keep them" if dropped else ""
+    return [f"fix:      in the commands below{without}"]
 
 
 LEAST_COUNTED = 100

@@ -19,7 +19,7 @@ from informer.base.errors import InputError, listed
 from informer.base.files import csv_text, file_stems, replacing, write_atomic
 from informer.base.quantiles import paired_bands
 from informer.config.commands import Format
-from informer.config.data import EPOCHS, EXCEL, QUARTER, SEASON
+from informer.config.data import EPOCHS, EXCEL, HALF_YEAR, QUARTER, SEASON
 from informer.data.scaler import standard_deviation
 from informer.read.frequency import Unit
 from informer.read.series import Series, column_values
@@ -326,7 +326,8 @@ def stamps(panel: Sequence[Series], times: pd.DatetimeIndex) -> Sequence[object]
             written.replace(f"{QUARTER}st", ordinal).replace(QUARTER, ordinal[0])
             for ordinal in ("1st", "2nd", "3rd", "4th")
         ]
-        return [time.strftime(names[time.quarter - 1]) for time in times]
+        each = 2 if HALF_YEAR.search(written) else 1
+        return [time.strftime(names[(time.quarter - 1) // each]) for time in times]
     if SEASON.fullmatch(written):
         return [f"{time.year}{written[2]}{(time.year + 1) % 100:02}" for time in times]
     return list(times.strftime(written))

@@ -537,7 +537,8 @@ def _check_column(
             words = missing_words(text, len(rows)) if bad is worded else []
             advice = f"fix the cell, if it means a missing value set dataset.missing_values=[{','.join(words)}]"
             cure = Repair("missing_values", words)
-            if words and column != config.target and len(np.unique(values[np.isfinite(values)])) == 1:
+            is_one = len(np.unique(values[np.isfinite(values)])) == 1 and any(map(str.isalpha, "".join(words)))
+            if is_one and column != config.target:
                 cure = Repair("categorical", [column])  # such as 0 for no holiday, a and b for two kinds
                 advice += f", if all cells are names of categories dataset.categorical={to_display([column])}"
             line = (

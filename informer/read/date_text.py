@@ -65,6 +65,7 @@ _TIME = (
 
 _SAME, _JOINT, _BESIDE = r"(?P<same>[/.-] ?| )", r"[ ./,-]{0,2}", r"(?: ?[-/.:,'] ?| )?"
 _QUARTER = r"(?:[qt] ?[1-4]|[1-4](?: ?[qt]|(?:\.|st|nd|rd|th)? (?:quarter|quartal)))"
+_HALF = r"(?:[hs] ?[12]|[12] ?[hs])"
 _WEEK = r"(?:(?:w|kw|week|semaine|semana) ?\d{1,2}|s\d\d)"
 
 _DAYS = (
@@ -94,6 +95,8 @@ _PERIODS = (
     (rf"(?:FY ?)?\d\d{_BESIDE}{_QUARTER}", "y q"),
     (rf"{_QUARTER}{_BESIDE}(?:FY ?)?\d{{4}}", "q Y"),
     (rf"{_QUARTER}{_BESIDE}(?:FY ?)?\d\d", "q y"),
+    (rf"\d{{4}}{_BESIDE}{_HALF}", "Y q"),
+    (rf"{_HALF}{_BESIDE}\d{{4}}", "q Y"),
     (rf"\d{{4}}{_BESIDE}{_WEEK}", "G V"),
     (rf"{_WEEK}{_BESIDE}\d{{4}}", "V G"),
 )

@@ -23,7 +23,18 @@ from jaxtyping import Float64
 from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
 from informer.base.errors import InputError, Repair
-from informer.config.data import EPOCHS, EXCEL, ISO, QUARTER, SEASON, STEP, WEEK, DatasetConfig, format_problems
+from informer.config.data import (
+    EPOCHS,
+    EXCEL,
+    HALF_YEAR,
+    ISO,
+    QUARTER,
+    SEASON,
+    STEP,
+    WEEK,
+    DatasetConfig,
+    format_problems,
+)
 from informer.read import time_columns
 from informer.read.cells import PIECE, codes_of, distinct, is_encoded, text_of
 from informer.read.date_text import HALF, date_formats, in_english, is_season, month_of, order
@@ -450,7 +461,8 @@ def _filled(times: pd.DatetimeIndex, places: np.ndarray, others: pd.DatetimeInde
 
 
 def _first_days(texts: pd.Series, time_format: str) -> tuple[pd.Series, str]:
-    """The first day of quarters, seasons and ISO weeks, and its format; other cells and formats as they are."""
+    """The first day of quarters, half years, seasons and ISO weeks, and its format; other cells and formats as they
+    are."""
     if WEEK in time_format and not re.search("%[uwaA]", time_format):
         return texts + " 1", f"{time_format} %u"
     if SEASON.fullmatch(time_format):
@@ -461,12 +473,13 @@ def _first_days(texts: pd.Series, time_format: str) -> tuple[pd.Series, str]:
         how = "%y-%m" if "%y" in time_format else "%Y-%m"
     else:
         return texts, time_format
+    n_months = 6 if HALF_YEAR.search(time_format) else 3
     months = dict[str, str]()
     for cell in texts.dropna().unique():
         match = re.fullmatch(pattern, cell.strip(), re.IGNORECASE)
         parts = match.groupdict() if match else {}
         if "q" in parts:
-            months[cell] = f"{parts['y']}-{3 * int(parts['q']) - 2}"
+            months[cell] = f"{parts['y']}-{n_months * (int(parts['q']) - 1) + 1}"
         elif parts and is_season(parts["y"], parts["last"]):
             months[cell] = f"{parts['y']}-1"
     return texts.map(months), how
