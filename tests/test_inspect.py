@@ -395,7 +395,7 @@ def test_the_command_for_several_series_has_what_repairs_them(tmp_path: Path, mo
     days = [*pd.date_range("2024-01-01", periods=60, freq="D").strftime("%Y-%m-%d")][::-1]
     rows = [f"{day},{shop},{i % 7 + shop},{'a' if i == 3 else 0}" for i, day in enumerate(days) for shop in (1, 2, 3)]
     Path("shops.csv").write_text("\n".join(["day,shop,sales,holiday", *rows]) + "\n")
-    lines = done("inspect", "shops.csv").out.splitlines()
+    lines = call("inspect", "shops.csv").out.splitlines()
     assert "fix:      in the commands below" in lines
     words = shlex.split(lines[next(i for i, line in enumerate(lines) if line.startswith("forecast:")) + 1])
     done(*words[1:], "target=sales", "horizon=7", "output=out")
