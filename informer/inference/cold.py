@@ -66,13 +66,10 @@ def with_new(
             each = _moved(effects, tested, peers[0].timestamps[-h:], recent, recent, before)
             others = (each.sum(axis=0) - before) / (len(each) - 1)
             errors = np.abs(np.stack([actual[at][-h:].T for at in tested]) - others)
+        usual = {band: np.abs(end - mean)[group] for band, end in zip(paths.bands, ends, strict=True)}
+        distances = {band: _distance(band, errors, widths) for band, widths in usual.items()}
         floor = np.where(np.nanmin(np.concatenate([actual[at] for at in group]), axis=0) >= 0, 0.0, -np.inf)[:, None]
         moved = _moved(effects, group, times, [ahead[at] for at in members], [own[at] for at in group], mean[group])
-        distances, held_out = dict[str, np.ndarray](), len(errors)
-        for band, end in zip(paths.bands, ends, strict=True):
-            inside, sign = (held_out + 1) * float(band[2:]) / 100, -1 if band.startswith("lo") else 1
-            most = np.nanquantile(errors, inside / held_out, axis=(0, 2))[:, None] if inside <= held_out else np.nan
-            distances[band] = sign * np.maximum(most, np.nan_to_num(np.abs(end - mean)[group]).mean(axis=0))
         for at, middle in zip(members, moved.mean(axis=0), strict=True):
             name, first = [*new][at], paths.part(slice(n), h)
             series.append(replace(pause, name=name, values=np.full_like(pause.values, np.nan)))
@@ -89,6 +86,20 @@ def with_new(
             f"{f', without intervals of {listed(lacking)} (too few series)' if lacking else ''}"
         )
     return [*panel, *series], joined(parts), notes
+
+
+def _distance(
+    band: str, errors: Float64[np.ndarray, "e n h"], usual: Float64[np.ndarray, "d n h"]
+) -> Float64[np.ndarray, "n h"]:
+    """From the forecast to the end of an interval, such as lo80; NaN if the held-out series are too few for its level.
+
+    Args:
+        errors: absolute errors of e held-out series.
+        usual: distances in the forecasts of the series of the group.
+    """
+    inside, sign = (len(errors) + 1) * float(band[2:]) / 100, -1 if band.startswith("lo") else 1
+    most = np.nanquantile(errors, inside / len(errors), axis=(0, 2))[:, None] if inside <= len(errors) else np.nan
+    return sign * np.maximum(most, np.nan_to_num(usual).mean(axis=0))
 
 
 def _moved(
