@@ -35,7 +35,7 @@ from informer.read.files import list_files
 from informer.read.frequency import Frequency, adjective, lasting
 from informer.read.series import Reading, Series, table_of_file
 from informer.read.shapes import with_series_names
-from informer.read.split import cut_rows, remedy, shortage
+from informer.read.split import REMEDY, cut_rows, shortage
 from informer.read.table import Table, name_of
 from informer.read.time_columns import find_time_column, looks_dated, repeats_calendar
 
@@ -318,7 +318,7 @@ def _too_short(series: Series, config: DatasetConfig, sizes: WindowSizes) -> lis
     """The problem of a series without a window in each part of the split."""
     split = cut_rows(series.timestamps, series.frequency, config.split)
     lacking = shortage(split, len(series), config.split, sizes=sizes, name=series.name)
-    return [] if lacking is None else [InputError(lacking + remedy(sizes), code="short", table=series.name)]
+    return [] if lacking is None else [InputError(lacking + REMEDY, code="short", table=series.name)]
 
 
 def fitting_sizes(series: Series, config: DatasetConfig, longest: WindowSizes) -> WindowSizes | None:

@@ -20,7 +20,7 @@ from informer.read.columns import CategoryReader
 from informer.read.dialect import Dialect
 from informer.read.parse import release_free
 from informer.read.series import Reading, Series, column_values, table_of_file
-from informer.read.split import Split, cut_rows, remedy, shortage
+from informer.read.split import REMEDY, Split, cut_rows, shortage
 from informer.read.table import Table, name_of
 
 log = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -
         else:
             left_out.append(lacking)
     if left_out and (config.short == "error" or not usable):
-        raise InputError(and_more([line + remedy(sizes) for line in left_out]))
+        raise InputError(and_more([line + REMEDY for line in left_out]))
     if left_out:
         log.warning(f"skipped {len(left_out)} of {len(panel)} series: {'; '.join(left_out[:MOST])}")
     return [series for series, _ in usable], [split for _, split in usable]

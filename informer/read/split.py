@@ -69,28 +69,28 @@ def shortage(split: Split, n: int, config: SplitConfig, *, sizes: WindowSizes, n
         name: name of the series.
     """
     ranges = [("train", split.train), ("val", split.val), ("test", split.test)]
-    short = [
-        f"{part} needs {sizes.least_rows(rows.start)}, has {max(0, min(rows.stop, n) - rows.start)}"
-        for part, rows in ranges
-        if min(rows.stop, n) - rows.start < sizes.least_rows(rows.start)
-    ]
+    found = {part: max(0, min(rows.stop, n) - rows.start) for part, rows in ranges}
+    needed = {part: sizes.least_rows(rows.start) for part, rows in ranges}
+    short = [part for part, _ in ranges if found[part] < needed[part]]
     beyond = split.test.stop > n
     if not short and not beyond:
         return None
-    needed = split.test.stop if beyond else _rows_for_ratio(n, sizes, config)
-    at_least = f", at least {needed} in all" if needed else ""
-    lacking = "; ".join(short) or f"test ends at row {split.test.stop}"
+    least = split.test.stop if beyond else _rows_for_ratio(n, sizes, config)
+    at_least = f", at least {least} in all" if least else ""
+    parts = (f"{part} needs {needed[part]}, has {found[part]}" for part in short)
+    lacking = "; ".join(parts) or f"test ends at row {split.test.stop}"
+    # a part far enough from the first row has the history of its windows before it
+    helps = {"seq_len": any(needed[part] > sizes.pred_len for part in short), "pred_len": bool(short)}
+    shorter = [name for name in helps if helps[name] and getattr(sizes, name) > 1 and all(found[x] for x in short)]
     return (
         f"{name}: {n} rows are too few for seq_len={sizes.seq_len}, pred_len={sizes.pred_len} and split "
-        f"{config.kind} {config.train}/{config.val}/{config.test}: {lacking}{at_least}"
+        f"{config.kind} {config.train}/{config.val}/{config.test}: {lacking}{at_least}; "
+        f"{'shorten ' + ' or '.join(shorter) if shorter else 'add rows'}"
     )
 
 
-def remedy(sizes: WindowSizes) -> str:
-    """What to do if a series is too short, after the message of `shortage`."""
-    advice = "add rows" if sizes.seq_len == sizes.pred_len == 1 else "shorten seq_len or pred_len"
-    skip = "next to longer series, set dataset.short=skip or pad"
-    return f"; {advice}, or change dataset.split, or, {skip}; {WITHOUT_TRAINING}"
+REMEDY = f", or change dataset.split, or, next to longer series, set dataset.short=skip or pad; {WITHOUT_TRAINING}"
+"""What to do if a series is too short, after the message of `shortage`."""
 
 
 def _cut(train: int, val: int, test: int) -> Split:
