@@ -285,7 +285,7 @@ class Forecaster:
             return self
 
     def _fit_rule(self, subject: ZeroModel) -> None:
-        if subject.known is not None:
+        if subject.known is not None and subject.usual_horizon is not None:  # else `predict` fits the effects
             self._rule = subject.rule(None)
 
     @property

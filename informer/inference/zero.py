@@ -135,11 +135,14 @@ class ZeroModel:
         Raises:
             InputError: there is none, and nothing is known ahead.
         """
-        if (horizon := self.usual if horizon is None else horizon) is not None:
-            return horizon
-        if not (rows := rows_known(self.panel, self.futures)):
+        if (horizon := self.usual_horizon if horizon is None else horizon) is None:
             raise InputError('horizon: expected the rows to forecast, such as 24, or a span such as "2weeks"')
-        return rows
+        return horizon
+
+    @property
+    def usual_horizon(self) -> int | str | None:
+        """The horizon that is taken without one; None if nothing says one."""
+        return self.usual if self.usual is not None else rows_known(self.panel, self.futures) or None
 
     def steps(self, horizon: int | str | None) -> int:
         """The most rows that are forecast of a series."""
