@@ -24,6 +24,8 @@ FIRST = ("XNYS", "XETR", "XLON", "XPAR", "US", "DE", "GB", "FR")
 LONGEST_PART = 3
 """Characters of the part of a country; longer ones are communities and regions of schools."""
 
+MOST_YEARS = 150
+"""Longest history that is compared with calendars, whose first years are of the 20th century."""
 CHANCE = 0.01
 """Number of calendars, of which all days are missing by chance, above which none is taken."""
 
@@ -86,6 +88,8 @@ def find_calendar(days: pd.DatetimeIndex, is_missing: Bool[np.ndarray, " d"]) ->
     """
     share = is_missing.mean() if len(days) else 0.0
     if share in (0.0, 1.0) or importlib.util.find_spec("holidays") is None:
+        return None
+    if days[-1].year - days[0].year > MOST_YEARS:
         return None
     least = max(np.log(CHANCE / len(_calendars())) / np.log(share), is_missing.sum() / 2)
     missing, present = frozenset(days[is_missing].date), frozenset(days[~is_missing].date)

@@ -80,7 +80,7 @@ def read_errors(path: Path, encoding: str | None = None) -> Iterator[None]:
         if "field larger than field limit" in str(error):
             raise long_cell(path, LONGEST_CELL) from error
         raise InputError(f"{path}: cannot be split into cells ({' '.join(str(error).split())})") from error
-    except (EOFError, LookupError, zlib.error, zipfile.BadZipFile) as error:
+    except (EOFError, LookupError, NotImplementedError, zlib.error, zipfile.BadZipFile) as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
 
 

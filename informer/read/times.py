@@ -271,6 +271,8 @@ _DIRECTIVES = {
 }
 """What a number may be in a date, by its digits."""
 
+MOST_NUMBERS = 7
+"""Numbers of a date with a time of day, from the year to parts of a second."""
 MOST_FORMATS = 10_000
 """Number of formats that are tried."""
 
@@ -281,6 +283,8 @@ def _set_formats(table: Table, column: str) -> list[str]:
     if is_integer_dtype(cells):  # which have lost their leading zeros
         cells = cells.astype("str").str.zfill(len(str(cells.max())))
     parts = re.split(r"(\d+|[^\W\d]+)", str(cells.iloc[0]).strip().replace("%", "%%")) if len(cells) else []
+    if sum(map(str.isdigit, parts)) > MOST_NUMBERS:
+        return []
     options = [
         _DIRECTIVES.get(len(part), ()) if part.isdigit() else ("%b" if month_of(part) else part,) for part in parts
     ]
