@@ -108,8 +108,10 @@ def find_encoding(content: bytes) -> str:
         return marked or "utf-8"
     if _decoded(content, "utf-8"):
         return "utf-8"
-    others = [encoding for encoding, is_written in _SCRIPTS.items() if is_written(_decoded(content, encoding))]
-    return others[0] if others else "cp1252" if _WINDOWS.search(content) and _decoded(content, "cp1252") else "latin-1"
+    written = (encoding for encoding, is_written in _SCRIPTS.items() if is_written(_decoded(content, encoding)))
+    if (found := next(written, None)) is not None:
+        return found
+    return "cp1252" if _WINDOWS.search(content) and _decoded(content, "cp1252") else "latin-1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,6 +375,9 @@ def _joined(rows: Sequence[Sequence[str]]) -> list[str]:
     return [" ".join(word for word in words[column] if word) for column in words]
 
 
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
 def _decoded(content: bytes, encoding: str) -> str:
     """The text, whose last character may be cut; empty if it has another encoding."""
     try:
@@ -384,7 +389,7 @@ def _decoded(content: bytes, encoding: str) -> str:
 def _is_japanese(text: str) -> bool:
     """Whether nearly all signs are Japanese, and some are syllables or two usual characters (JIS level 1) in a row.
     Windows-1252 has signs of print at the bytes that begin these, of which two never follow each other."""
-    signs = re.findall(r"[^\x00-\x7f]", text)
+    signs = _BEYOND_ASCII.findall(text)
     usual = sum("\u3000" <= sign <= "\u9fff" or "\uff01" <= sign <= "\uff5e" for sign in signs)
     pairs = [pair.encode("shift_jis") for pair in re.findall(r"[\u4e00-\u9fff]{2}", text)]
     is_sure = re.search(r"[\u3041-\u30ff]", text) or any(max(pair[::2]) < 0x98 for pair in pairs)
@@ -393,13 +398,13 @@ def _is_japanese(text: str) -> bool:
 
 def _is_korean(text: str) -> bool:
     """Whether all signs are Korean syllables, and at least `LEAST_SYLLABLES` differ: some Chinese names may be too."""
-    signs = re.findall(r"[^\x00-\x7f]", text)
+    signs = _BEYOND_ASCII.findall(text)
     return len({*signs}) >= LEAST_SYLLABLES and all("\uac00" <= sign <= "\ud7a3" for sign in signs)
 
 
 def _is_chinese(text: str) -> bool:
     """Whether most signs are among the 3755 usual characters or punctuation, which accented letters hardly ever are."""
-    pairs = [sign.encode("gbk") for sign in re.findall(r"[^\x00-\x7f]", text)]
+    pairs = [sign.encode("gbk") for sign in _BEYOND_ASCII.findall(text)]
     # rows of the GB 2312 table: A1-A3 punctuation, B0-D7 the usual characters
     usual = sum(first in b"\xa1\xa2\xa3" or 0xB0 <= first <= 0xD7 for first, second in pairs if second >= 0xA1)
     return usual > 0.8 * len(pairs)

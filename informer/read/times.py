@@ -608,9 +608,10 @@ def in_changing_zone(times: pd.DatetimeIndex) -> pd.DatetimeIndex | None:
         return None
     n_gaps, hours = int((steps > nanos).sum()), steps == nanos + HOUR
     for zone in ZONES:
-        passed = _localized(once[1:][hours], zone) - _localized(once[:-1][hours], zone)
-        if not n_repeated and not (passed == pd.Timedelta(nanos)).any():
-            continue  # no hour that is left out is one of this zone
+        if not n_repeated:
+            passed = _localized(once[1:][hours], zone) - _localized(once[:-1][hours], zone)
+            if not (passed == pd.Timedelta(nanos)).any():
+                continue  # no hour that is left out is one of this zone
         local = _localized(times, zone)
         ordered = local.sort_values()
         steps = np.diff(ordered.asi8) * unit
