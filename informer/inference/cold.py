@@ -9,8 +9,10 @@ Its intervals are errors of held-out series: each series of the group is forecas
 group. Effects are those in all rows.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 import pandas as pd
@@ -40,52 +42,129 @@ def with_new(
     Raises:
         InputError: a new series lacks rows, or has a cell that is not a number.
     """
-    assert model.known is not None, "new series have columns known ahead"
-    names, n, last = model.known.columns, len(model.columns), max(each.timestamps[-1] for each in panel)
-    places = [place for place, each in enumerate(panel) if each.timestamps[-1] == last]
-    peers = [panel[place] for place in places]
-    known, actual = ([column_values(each, of) for each in peers] for of in (names, model.columns))
-    paths = forecasts.part((np.array(places)[:, None] * n + np.arange(n)).ravel())
-    times = future_index(peers[0], h := int(paths.are_steps[0].sum()))
-    own, ahead = [model.futures[place].at(times, names) for place in places], [x.at(times, names) for x in new.values()]
-    are_static = np.all([(of == of[:1]).all(axis=0) for of in [*known, *ahead]], axis=0)
-    kinds, kinds_ahead = ([tuple(of[0, are_static]) for of in some] for some in (known, ahead))
-    held = [place for place, each in enumerate(peers) if len(each) >= h + LEAST_HISTORY]
-    origins = [(place, len(peers[place]) - h) for place in held]
-    past = model.backtest(origins, horizon=h, panel=peers)[model.kind].mean if held else np.zeros((0, h))
-    effects = None if model.kind == NETWORK else PanelEffects.fit(peers, model.columns, model.known)
-    mean, *ends = (each.reshape(-1, n, each.shape[1])[..., :h] for each in (paths.mean, *paths.bands.values()))
-    series, parts, notes, pause = list[Series](), [forecasts], list[str](), peers[0].end(2)
-    for kind in dict.fromkeys(kinds_ahead):
-        members = [place for place, each in enumerate(kinds_ahead) if each == kind]
-        alike = [place for place, each in enumerate(kinds) if each == kind]
-        group = [(alike or range(len(peers)))[at] for at in evenly(len(alike or peers), MOST_LIKE)]
-        tested, errors = [at for at in group if at in held], np.zeros((0, n, h))
-        if len(tested) > 1:
-            before, recent = past.reshape(-1, n, h)[[*map(held.index, tested)]], [known[at][-h:] for at in tested]
-            each = _moved(effects, tested, peers[0].timestamps[-h:], recent, recent, before)
-            others = (each.sum(axis=0) - before) / (len(each) - 1)
-            errors = np.abs(np.stack([actual[at][-h:].T for at in tested]) - others)
-        usual = {band: np.abs(end - mean)[group] for band, end in zip(paths.bands, ends, strict=True)}
-        distances = {band: _distance(band, errors, widths) for band, widths in usual.items()}
-        floor = np.where(np.nanmin(np.concatenate([actual[at] for at in group]), axis=0) >= 0, 0.0, -np.inf)[:, None]
-        moved = _moved(effects, group, times, [ahead[at] for at in members], [own[at] for at in group], mean[group])
-        for at, middle in zip(members, moved.mean(axis=0), strict=True):
-            name, first = [*new][at], paths.part(slice(n), h)
+    peers = Peers.of(model, panel, forecasts)
+    ahead = {name: future.at(peers.times, peers.names) for name, future in new.items()}
+    are_static = np.all([(of == of[:1]).all(axis=0) for of in [*peers.known, *ahead.values()]], axis=0)
+    statics, by_kind = listed([*compress(peers.names, are_static)]), defaultdict[tuple[float, ...], list[str]](list)
+    for name, rows in ahead.items():
+        by_kind[tuple(rows[0, are_static])].append(name)
+    series, parts, notes, pause = list[Series](), [forecasts], list[str](), peers.panel[0].end(2)
+    for kind, names in by_kind.items():
+        alike = [place for place, known in enumerate(peers.known) if tuple(known[0, are_static]) == kind]
+        group = [(alike or range(len(peers.panel)))[at] for at in evenly(len(alike or peers.panel), MOST_LIKE)]
+        paths, lacking = peers.forecast(group, [ahead[name] for name in names])
+        for name, path in zip(names, paths, strict=True):
             series.append(replace(pause, name=name, values=np.full_like(pause.values, np.nan)))
-            bands = {band: np.maximum(middle + far, floor) for band, far in distances.items()}
-            keys = first.keys.assign(series=name)
-            parts.append(replace(first, keys=keys, mean=np.maximum(middle, floor), bands=bands))
-        statics = listed([name for name, is_static in zip(names, are_static, strict=True) if is_static])
-        lacking = [f"{band[2:]} %" for band, far in distances.items() if band[:2] == "hi" and np.isnan(far).all()]
+            parts.append(replace(path, keys=path.keys.assign(series=name)))
         like = f" with equal {statics}" if alike and kind else f", since none has equal {statics}" if kind else ""
         notes.append(
-            f"{listed([[*new][at] for at in members], 4)}: no history; the forecast is the mean of {len(group)} series"
-            f"{like} ({listed([peers[at].name for at in group], 3)})"
-            f"{', with the effects of its own columns' if effects else ''}"
+            f"{listed(names, 4)}: no history; the forecast is the mean of {len(group)} series"
+            f"{like} ({listed([peers.panel[at].name for at in group], 3)})"
+            f"{', with the effects of its own columns' if peers.effects else ''}"
             f"{f', without intervals of {listed(lacking)} (too few series)' if lacking else ''}"
         )
     return [*panel, *series], joined(parts), notes
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """The series that end last, and what is known of their forecasts.
+
+    Args:
+        panel: p series.
+        names: k columns known ahead.
+        times: h times ahead.
+        known, ahead: the columns in all rows of each series, and at the times ahead.
+        actual: the targets of each series.
+        paths: forecasts of n targets of each series.
+        earlier: forecasts of the last h rows of the series that are long enough, by their places.
+        effects: those of the columns; None: they are not used.
+    """
+
+    panel: Sequence[Series]
+    names: Sequence[str]
+    times: pd.DatetimeIndex
+    known: Sequence[Float64[np.ndarray, "t k"]]
+    ahead: Sequence[Float64[np.ndarray, "h k"]]
+    actual: Sequence[Float64[np.ndarray, "t n"]]
+    paths: Forecasts
+    earlier: Mapping[int, Float64[np.ndarray, "n h"]]
+    effects: PanelEffects | None
+
+    @classmethod
+    def of(cls, model: ZeroModel, panel: Sequence[Series], forecasts: Forecasts) -> "Peers":
+        """Those of a panel that a model with columns known ahead has forecast."""
+        assert model.known is not None, "new series have columns known ahead"
+        last, n, names = max(each.timestamps[-1] for each in panel), len(model.columns), model.known.columns
+        places = [place for place, each in enumerate(panel) if each.timestamps[-1] == last]
+        peers = [panel[place] for place in places]
+        paths = forecasts.part((np.array(places)[:, None] * n + np.arange(n)).ravel())
+        times = future_index(peers[0], h := int(paths.are_steps[0].sum()))
+        held = [place for place, each in enumerate(peers) if len(each) >= h + LEAST_HISTORY]
+        origins = [(place, len(peers[place]) - h) for place in held]
+        past = model.backtest(origins, horizon=h, panel=peers)[model.kind].mean.reshape(-1, n, h) if held else ()
+        return cls(
+            panel=peers,
+            names=names,
+            times=times,
+            known=[column_values(each, names) for each in peers],
+            ahead=[model.futures[place].at(times, names) for place in places],
+            actual=[column_values(each, model.columns) for each in peers],
+            paths=paths,
+            earlier=dict(zip(held, past, strict=True)),
+            effects=None if model.kind == NETWORK else PanelEffects.fit(peers, model.columns, model.known),
+        )
+
+    def forecast(
+        self, group: Sequence[int], new: Sequence[Float64[np.ndarray, "h k"]]
+    ) -> tuple[list[Forecasts], list[str]]:
+        """Forecasts from a group of the series for each set of columns, and the levels that have no interval."""
+        n, h = self.actual[0].shape[1], len(self.times)
+        mean, *ends = (
+            each.reshape(-1, n, each.shape[1])[group, :, :h] for each in (self.paths.mean, *self.paths.bands.values())
+        )
+        errors = self._errors(group, n, h)
+        distances = {
+            band: _distance(band, errors, np.abs(end - mean)) for band, end in zip(self.paths.bands, ends, strict=True)
+        }
+        floor = np.where(np.nanmin(np.concatenate([self.actual[at] for at in group]), axis=0) >= 0, 0.0, -np.inf)
+        moved = self._moved(group, self.times, new, [self.ahead[at] for at in group], mean).mean(axis=0)
+        first, paths = self.paths.part(slice(n), h), list[Forecasts]()
+        for middle in moved:
+            bands = {band: np.maximum(middle + far, floor[:, None]) for band, far in distances.items()}
+            paths.append(replace(first, mean=np.maximum(middle, floor[:, None]), bands=bands))
+        lacking = [f"{name[2:]} %" for name, far in distances.items() if name[:2] == "hi" and np.isnan(far).all()]
+        return paths, lacking
+
+    def _errors(self, group: Sequence[int], n: int, h: int) -> Float64[np.ndarray, "e n h"]:
+        """Absolute errors in the last rows of each series of a group, forecast from the others; none of one series."""
+        tested = [at for at in group if at in self.earlier]
+        if len(tested) < 2:
+            return np.zeros((0, n, h))
+        recent, before = [self.known[at][-h:] for at in tested], np.stack([self.earlier[at] for at in tested])
+        # moved[d, s] is the forecast of series s from series d
+        moved = self._moved(tested, self.panel[0].timestamps[-h:], recent, recent, before)
+        others = (moved.sum(axis=0) - before) / (len(tested) - 1)
+        return np.abs(np.stack([self.actual[at][-h:].T for at in tested]) - others)
+
+    def _moved(
+        self, places: Sequence[int], times: pd.DatetimeIndex, new: Sequence[np.ndarray], own: Sequence[np.ndarray],
+        forecasts: Float64[np.ndarray, "d n h"],
+    ) -> Float64[np.ndarray, "d s n h"]:  # fmt: skip
+        """Forecasts of the series at d places, with the effects of s other sets of columns in place of their own."""
+        moved = np.repeat(forecasts[:, None], len(new), axis=1)
+        if self.effects is None:
+            return moved
+        rows = pd.DatetimeIndex(times.append([times] * len(new)))
+        for d, place in enumerate(places):
+            columns = np.concatenate([*new, own[d]])
+            for column, each in enumerate(self.effects.by_column):
+                *others, usual = each.predict(place, rows, columns).reshape(-1, len(times))
+                if each.is_ratio:
+                    moved[d, :, column] *= np.array(others) / np.maximum(usual, LEAST * each.unit[place])
+                else:
+                    moved[d, :, column] += np.array(others) - usual
+        return moved
 
 
 def _distance(
@@ -100,20 +179,3 @@ def _distance(
     inside, sign = (len(errors) + 1) * float(band[2:]) / 100, -1 if band.startswith("lo") else 1
     most = np.nanquantile(errors, inside / len(errors), axis=(0, 2))[:, None] if inside <= len(errors) else np.nan
     return sign * np.maximum(most, np.nan_to_num(usual).mean(axis=0))
-
-
-def _moved(
-    effects: PanelEffects | None, places: Sequence[int], times: pd.DatetimeIndex, known: Sequence[np.ndarray],
-    own: Sequence[np.ndarray], forecasts: Float64[np.ndarray, "d n h"],
-) -> Float64[np.ndarray, "d s n h"]:  # fmt: skip
-    """Forecasts of the series at d places, with the effects of s other rows of columns in place of their own."""
-    moved = np.repeat(forecasts[:, None], len(known), axis=1)
-    for d, place in enumerate(places if effects else ()):
-        rows, stacked = pd.DatetimeIndex(times.append([times] * len(known))), np.concatenate([*known, own[d]])
-        for column, each in enumerate(effects.by_column if effects else ()):
-            *others, usual = each.predict(place, rows, stacked).reshape(-1, len(times))
-            if each.is_ratio:
-                moved[d, :, column] *= np.array(others) / np.maximum(usual, LEAST * each.unit[place])
-            else:
-                moved[d, :, column] += np.array(others) - usual
-    return moved
