@@ -35,6 +35,7 @@ from informer.config.training import TrainConfig, tuning
 from informer.data.dataset import read_dataset
 from informer.data.diagnosis import series_column
 from informer.data.history import Future
+from informer.inference.cold import with_new
 from informer.inference.model import Answer, TrainedModel, of_panels
 from informer.inference.rolling import (
     first_origin,
@@ -110,6 +111,9 @@ def as_given(frame: Frame, table: pd.DataFrame, panel: Sequence[Series]) -> Any:
     given, same = table_of_frame(frame_of(frame, NAME), NAME).frame, list[str]()
     for name in {*panel[0].keys} & {*given} & {*table}:
         by_text = {"" if pd.isna(cell) else str(cell): cell for cell in given[name].unique()}
+        if given[name].dtype.kind in "iu":
+            new = [text for text in table[name].unique() if text not in by_text]  # a series without history
+            by_text |= {text: int(text) for text in new if text.removeprefix("-").isdecimal()}
         if table[name].isin([*by_text]).all():
             table[name] = pd.Series(table[name].map(by_text), dtype=given[name].dtype)
             same.append(name)
@@ -365,6 +369,7 @@ class Forecaster:
             intervals: level or levels in percent: 80 adds the columns OT_lo80 and OT_hi80 for a target OT.
             future: columns known ahead at the forecast times; None: in the rows at the end of `frame` without targets.
                 Next to the pretrained network a regression reads them where that lowers the error of earlier forecasts.
+                A series that only `future` has, such as a new store, is forecast from those with equal static columns.
             dataset: format and repairs of the data, if different from the settings: {"fill": "linear"}.
 
         Returns:
@@ -567,11 +572,17 @@ class Forecaster:
         if ahead is not None and (absent := [str(name) for name in frames if name not in ahead]):
             raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
         if self._is_untrained:
-            subjects = [
-                self._untrained(frame, None if ahead is None else ahead[name], dataset, str(name))
-                for name, frame in frames.items()
-            ]
-            return [(each.panel, each.forecast(horizon, levels=levels, explained=explained)) for each in subjects]
+            answers = list[Answer]()
+            for name, frame in frames.items():
+                future = None if ahead is None else ahead[name]
+                subject = self._untrained(frame, future, dataset, str(name), allows_new=not explained)
+                panel, paths = subject.panel, subject.forecast(horizon, levels=levels, explained=explained)
+                if subject.new:
+                    panel, paths, notes = with_new(subject, panel, paths, subject.new)
+                    for note in notes:
+                        log.warning(note)
+                answers.append((panel, paths))
+            return answers
         written = None if dataset is None else check(node_of(InputFormat, plain_settings(dataset)))
         panels, covariates = list[list[Series]](), list[Future]()
         for name, frame in frames.items():
@@ -589,13 +600,26 @@ class Forecaster:
         return of_panels(self.trained.forecast(series, horizon=horizon, levels=levels, futures=futures), panels)
 
     def _untrained(
-        self, frame: Frame, future: Frame | None = None, dataset: Mapping[str, Any] | None = None, name: str = "frame"
+        self,
+        frame: Frame,
+        future: Frame | None = None,
+        dataset: Mapping[str, Any] | None = None,
+        name: str = "frame",
+        *,
+        allows_new: bool = False,
     ) -> ZeroModel:
         """The pretrained network for a table."""
         config = check(node_of(DatasetConfig, self._dataset(dataset or {})))
         target, named = self.settings.get("target"), self.settings.get("future_covariates", ())
         model = untrained(
-            *(frame, config), name=name, target=target, future=future, named=named, device=self._device, rule=self._rule
+            *(frame, config),
+            name=name,
+            target=target,
+            future=future,
+            named=named,
+            device=self._device,
+            rule=self._rule,
+            allows_new=allows_new,
         )
         model.usual = self.settings.get("horizon")
         return model

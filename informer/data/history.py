@@ -117,7 +117,8 @@ class Futures:
         if new := [*self.new(names)]:
             raise InputError(
                 f"{self.name}: expected series of the data, found also {listed(new, 3)}, without history; leave out "
-                "these rows, or add rows with a target (informer forecast without training and totals needs none)"
+                "these rows, or add rows with a target (informer forecast and Forecaster.predict without training "
+                "forecast them without any, but no totals)"
             )
         return futures
 

@@ -75,6 +75,7 @@ def untrained(
     most_series: int | None = None,
     device: str = "auto",
     rule: Rule = NOTHING_FITTED,
+    allows_new: bool = False,
 ) -> ZeroModel:
     """The pretrained network for a table. Reads it and the columns known ahead: those of `future`, or of its last rows,
     which have no target.
@@ -88,6 +89,7 @@ def untrained(
         most_series: largest number of series; None: any.
         device: see `ZeroModel`.
         rule: what was fitted before.
+        allows_new: whether `future` may have series without history, see `informer.inference.cold`.
 
     Raises:
         InputError: a table cannot be read or has too many series, or `future` has no column of the history, or others.
@@ -137,9 +139,11 @@ def untrained(
     targets = without(columns, names) if target is None else [target]
     if not names:
         return ZeroModel(panel, targets, device=device)
-    futures = list[Future]()
+    futures, new, own = list[Future](), dict[str, Future](), {each.name for each in panel}
     if ahead is not None:
-        futures = futures_of_table(coded(ahead, categories.labels), config).of_all(panel, {each.name for each in panel})
+        whole = futures_of_table(coded(ahead, categories.labels), config)
+        futures = [*map(whole, panel)] if allows_new else whole.of_all(panel, own)
+        new = whole.new(own)
     categorical = tuple(name for name in names if name in config.categorical)
     model = ZeroModel(
         panel,
@@ -150,6 +154,7 @@ def untrained(
         categories=categories.labels,
     )
     model.use(rule)
+    model.new = new
     return model
 
 

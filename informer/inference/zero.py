@@ -89,6 +89,8 @@ class ZeroModel:
         """The horizon if none is asked for; None: the rows that are known ahead."""
         self.checked: Forecasts | None = None
         """The forecasts from earlier rows that `evaluate` has made, with intervals of LEVELS too; None: none."""
+        self.new: Mapping[str, Future] = {}
+        """The columns known ahead of series without history."""
         self._effects: PanelEffects | None = None
         self._rule: Rule | None = None
 

@@ -251,7 +251,8 @@ def new_shops() -> tuple[pd.DataFrame, list[str], pd.Timestamp]:
 def test_shops_without_history_are_forecast_from_those_of_their_format(folder: Path) -> None:
     """Against what 40 shops sold after they had opened; red if a new shop has the level of another format, if its own
     promotions have no effect, if its 80 % intervals are those of shops with history (which cover less than half), if
-    the forecasts of these change, or if the log and the page do not say what those of the new ones are."""
+    the forecasts of these change, if the log and the page do not say what those of the new ones are, or if Python has
+    others."""
     frame, names, first = new_shops()
     is_new, is_ahead = frame["shop"].isin(names), frame["date"] >= first
     frame[~is_new & ~is_ahead].to_csv("past.csv", index=False)
@@ -272,6 +273,14 @@ def test_shops_without_history_are_forecast_from_those_of_their_format(folder: P
     assert 0.72 < found["sales_true"].between(found["sales_lo80"], found["sales_hi80"]).mean() < 0.88
     assert found["sales_lo99"].isna().all()
     means = found.groupby(["format", "promo"])["sales"].mean()
+    of_python = frame.assign(shop=frame["shop"].str[1:].astype(int))
+    got = Forecaster(target="sales").predict(
+        of_python[~is_new & ~is_ahead], future=of_python[is_ahead].drop(columns="sales"), intervals=80
+    )
+    assert got["shop"].dtype == np.int64
+    both = got.assign(shop="s" + got["shop"].astype(str).str.zfill(2)).merge(whole, on=["shop", "date"])
+    np.testing.assert_allclose(both["sales_hi80_x"], both["sales_hi80_y"], atol=1e-3)
+    assert len(both) == len(whole)
     assert means["large"].mean() / means["small"].mean() == pytest.approx(3, rel=0.2)
     assert means[:, 1].sum() / means[:, 0].sum() == pytest.approx(1.5, rel=0.1)
 
