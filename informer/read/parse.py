@@ -117,7 +117,9 @@ def cells_below(
     assert frame is not None, "rows of one width"
     for place in [place for place, kind in kinds.items() if kind == "time"]:
         times = frame[place]
-        if times.dtype.kind == "M" and not times.dt.day.max() > MONTHS:  # the day may be before the month
+        samples = (times.iloc[:: len(times) // SAMPLED_ROWS + 1], times)
+        # the day may be before the month
+        if times.dtype.kind == "M" and not any(each.dt.day.max() > MONTHS for each in samples):
             codes, distinct = pd.factorize(times)
             once = pd.DatetimeIndex(distinct)
             clock = "" if (once == once.normalize()).all() else " %H:%M:%S"
@@ -163,7 +165,7 @@ class _Lines(io.RawIOBase):
     """Forwards a stream, and counts its lines."""
 
     def __init__(self, content: io.BufferedIOBase) -> None:
-        self._content, self._ends = content, {b"\n": 0, b"\r": 0}
+        self._content, self.n = content, 0
 
     def readable(self) -> bool:
         return True
@@ -171,14 +173,8 @@ class _Lines(io.RawIOBase):
     def read(self, size: int = -1, /) -> bytes:
         """The next bytes."""
         piece = self._content.read(size)
-        for end in self._ends:
-            self._ends[end] += piece.count(end)
+        self.n += piece.count(b"\n") or piece.count(b"\r")
         return piece
-
-    @property
-    def n(self) -> int:
-        """Number of lines so far."""
-        return self._ends[b"\n"] or self._ends[b"\r"]
 
 
 def _even_rows(

@@ -330,15 +330,15 @@ class Reading:
         own = slice(int(self.ends[k - 1]) if k else 0, int(self.ends[k]))
         text: Mapping[str, pd.Series] = self.text.get(k, {})
         rows, is_numbered = self.rows.take(own, name=self.label(k)), self.time_format == STEP
-        name, time_col = rows.name, rows.time_col
+        name, time_col, values = rows.name, rows.time_col, rows.values
         if not self.is_timed:
             rows = rows.end(history)
             checks.check_cells(rows, text, config, report, checks.fill_for(rows, 0) if rows.columns else None)
             return None, report
-        frequency, missing, n_unread, may_be_constant = None, 0, 0, True
+        frequency, missing, n_unread = None, 0, 0
         if like is not None and not text and (times := self._regular(k, rows, like)) is not None:
             read = ordered = replace(rows, timestamps=times).end(history)
-            frequency, may_be_constant = like.frequency, bool((self.low[k] == self.high[k]).any())
+            frequency = like.frequency
         else:
             config = config if step is None else replace(config, frequency=step)
             set_step = Frequency.parse(config.frequency) if config.frequency else None
@@ -364,8 +364,9 @@ class Reading:
                     frequency = checks.choose_step(ordered, config.frequency, is_numbered=is_numbered)
                     if has_steps and (config.fill is None or read.is_increasing):  # others are not filled
                         missing = checks.check_steps(ordered, frequency, unread, config, report)
-            fill = checks.fill_for(ordered, missing) if len(ordered) else "linear"
-            checks.check_cells(read, text, config, report, fill)
+            if text or read.values is not values or not checks.in_range(self.low[k], self.high[k]).all():
+                fill = checks.fill_for(ordered, missing) if len(ordered) else "linear"
+                checks.check_cells(read, text, config, report, fill)
         checks.check_outliers(read, config, report)
         if history is not None and len(read) + n_unread < history and config.short != "pad":
             line = f"{rows.name}: expected at least seq_len={history} rows of history, found {len(read) + n_unread}"
@@ -375,7 +376,8 @@ class Reading:
         if history is None:
             checks.check_far(ordered, config, report)
             fixed = [*config.categorical, *config.static_covariates, *text]
-            report.warnings += checks.constant_columns(ordered, fixed) if may_be_constant else []
+            if read.values is not values or not (self.low[k] < self.high[k]).all():
+                report.warnings += checks.constant_columns(ordered, fixed)
         series = Series(
             name=self.names[k],
             timestamps=ordered.timestamps,

@@ -408,7 +408,9 @@ def _days(cells: pd.Series) -> pd.Series | None:
 
 def _are_days(cells: pd.Series) -> bool:
     """Whether cells are local times at midnight."""
-    return is_datetime64_any_dtype(cells) and cells.dt.tz is None and bool((cells == cells.dt.normalize()).all())
+    if not is_datetime64_any_dtype(cells) or cells.dt.tz is not None:
+        return False
+    return all((each == each.dt.normalize()).all() for each in (cells.iloc[:HEAD], cells))
 
 
 def _clocks(cells: pd.Series, *, is_named: bool) -> pd.Series | None:
