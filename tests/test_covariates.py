@@ -188,3 +188,37 @@ def test_columns_known_ahead_may_have_dates_of_another_format(folder: Path) -> N
     words = ["horizon=24", "future=ahead.csv", "output=out", "dataset.time_format=%d/%m/%Y %H:%M"]
     done("forecast", "load.csv", *words)
     assert pd.read_csv("out/forecasts/load.forecast.csv")["time"].iloc[-1] == "14/01/2024 11:00"
+
+
+HOURLY = ["dataset.duplicates=mean", "dataset.frequency=h"]
+
+
+def test_rows_ahead_that_do_not_fit_the_history(folder: Path) -> None:
+    """Red if `informer forecast` leaves out a column of future= that the history lacks without a word, reads rows at
+    longer steps, forecasts more steps than rows at shorter steps reach, or names a cure that does not work."""
+    times, rng = pd.date_range("2024-01-01", periods=4 * 24 * 12, freq="15min"), np.random.default_rng(0)
+    temp = 10 + np.sin(np.arange(len(times)) * 2 * np.pi / 96) + rng.normal(size=len(times))
+    whole = pd.DataFrame({"date": times, "load": 3 * temp, "temp": temp})
+    past, ahead = whole[:-96], whole[-96:].drop(columns="load")
+    past.to_csv("past.csv", index=False)
+    past[::4].to_csv("hourly.csv", index=False)
+    ahead.assign(wind=1.0).to_csv("wind.csv", index=False)
+    ahead.rename(columns={"temp": "tmp"}).to_csv("typo.csv", index=False)
+    ahead[::4].to_csv("hours.csv", index=False)
+    ahead.to_csv("ahead.csv", index=False)
+    run = ["target=load", "output=out", "overwrite=true"]
+    lines = [
+        (["past.csv", "future=wind.csv"], "has no column 'wind'; leave it out, or set future_covariates=[temp]"),
+        (["past.csv", "future=typo.csv"], "has no column 'tmp'; did you mean 'temp'?"),
+        (["past.csv", "future=hours.csv"], "its rows have steps of h, those of the history 15min; "),
+        (["past.csv", "future=ahead.csv", *HOURLY], "several rows in a step of h; dataset.duplicates=mean joins those"),
+    ]
+    for words, says in lines:
+        assert says in call("forecast", *words, *run).err
+    for words in (
+        ["past.csv", "future=wind.csv", "future_covariates=[temp]"],
+        ["past.csv", "future=hours.csv", *HOURLY],
+        ["hourly.csv", "future=ahead.csv"],
+    ):
+        done("forecast", *words, *run)
+    assert len(pd.read_csv("out/forecasts/hourly.forecast.csv")) == 24

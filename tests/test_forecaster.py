@@ -151,7 +151,10 @@ def test_the_pretrained_network_reads_columns_known_ahead(folder: Path) -> None:
     np.testing.assert_allclose(parts.sum(axis=1), found["sales"], rtol=1e-9)
     promoted = ahead["promo"].to_numpy() == "Y"
     assert parts["promo"][promoted].min() > 20 > 0 > parts["promo"][~promoted].max()
-    wrong = {"offer": "frame has no column 'offer'; leave it out", "prom": "no column 'prom'; did you mean 'promo'?"}
+    wrong = {
+        "offer": "frame has no column 'offer'; leave it out, or set future_covariates=[level]",
+        "prom": "no column 'prom'; did you mean 'promo'?",
+    }
     for name, says in wrong.items():
         with pytest.raises(InputError, match=re.escape(says)):
             model.predict(past.assign(level=1.0), future=ahead.assign(level=1.0).rename(columns={"promo": name}))

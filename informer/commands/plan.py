@@ -24,7 +24,7 @@ from informer.data.history import Future, Futures, future_index, futures_of_tabl
 from informer.data.panel import series_names
 from informer.data.seasonality import Season
 from informer.inference.job import name_sources
-from informer.inference.untrained import categories_ahead, columns_ahead
+from informer.inference.untrained import categories_ahead, check_ahead, columns_ahead
 from informer.members.regression import far_ahead
 from informer.read.checks import CONFIRM, ends_without
 from informer.read.columns import CategoryReader, coded
@@ -32,7 +32,7 @@ from informer.read.files import list_files
 from informer.read.series import Series, column_values, table_of_file
 from informer.read.shapes import prepared, with_series_names
 from informer.read.split import WITHOUT_TRAINING, cut_rows, lookback, shortage, split_for
-from informer.read.table import read_table, without
+from informer.read.table import Table, read_table, without
 from informer.read.time_columns import digits_format
 
 MOST_LINES = 20
@@ -260,15 +260,17 @@ def with_future(settings: ForecastConfig) -> tuple[ForecastConfig, list[str], li
     are the horizon.
 
     Raises:
-        InputError: columns known ahead are named, but there are no values for the rows to forecast.
+        InputError: columns known ahead are named, but there are no values for the rows to forecast; or `future` has
+            other columns than the history.
     """
     target, config = settings.target, replace(settings.dataset, target=settings.target)
     known, texts, notes = [*settings.future_covariates], list[str](), list[str]()
     files = list_files("input", settings.input or "", config.exclude_files) or [expanded(settings.input or "")]
     if settings.future is not None:
         ahead = list_files("future", settings.future) or [expanded(settings.future)]
-        frame = read_table(ahead[0], settings.dataset).frame
-        known = known or [name for name in frame.columns if frame[name].notna().any()]
+        later = table_of_file(ahead[0], replace(settings.dataset, exclude=[]))
+        known = known or [name for name in later.columns if later.frame[name].notna().any()]
+    table: Table | None = None
     with suppress(InputError):  # reported with all other problems of the file
         if settings.future is not None:
             table = table_of_file(files[0], settings.dataset)
@@ -285,6 +287,8 @@ def with_future(settings: ForecastConfig) -> tuple[ForecastConfig, list[str], li
                 return settings, [], notes
             if columns:
                 known, settings = known or columns, replace(settings, future=settings.input)
+    if table is not None:
+        check_ahead(later, table, settings.future_covariates)
     if known and settings.future is None:
         raise InputError(
             "future_covariates: expected their values for the rows to forecast, in rows at the end without the "

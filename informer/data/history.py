@@ -70,10 +70,10 @@ class Future:
         if len(absent := needed.difference(self.timestamps)):
             n_known = int(needed.isin(self.timestamps).argmin())
             cure = f"horizon={n_known} needs only what is there"
+            cure = cure if n_known else f"add rows with {listed(columns)}, or name those that have them in future"
             raise InputError(
                 f"{name}: expected future covariates for {len(needed)} times, {needed[0]} to {needed[-1]}; "
-                f"missing: {listed([str(time) for time in absent], 3)}; "
-                + (cure if n_known else f"add rows with {listed(columns)}, or name those that have them in future")
+                f"missing: {listed([str(time) for time in absent], 3)}; {self._longer_steps(needed) or cure}"
             )
         rows = self.timestamps.get_indexer(timestamps)
         cells, text = read_cells(self.table, self.time_col, columns, self.timestamps)
@@ -85,6 +85,17 @@ class Future:
         check_cells(cells.take(rows), text, DatasetConfig(), report)
         report.refuse()
         return cells.values[rows]
+
+    def _longer_steps(self, needed: pd.DatetimeIndex) -> str:
+        """What to do about rows at longer steps than those needed; empty if they are not."""
+        times = self.timestamps.sort_values()
+        if len(times) < 2 or len(needed) < 2 or np.median(np.diff(times)) <= np.median(np.diff(needed)):
+            return ""
+        own, step = Frequency.closest(times)[0].code, Frequency.closest(needed)[0].code
+        return (
+            f"its rows have steps of {own}, those of the history {step}; write a row for each {step}, or, to forecast "
+            f"means at {own}, set dataset.duplicates=mean dataset.frequency={own}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +160,7 @@ def future_of_table(
     numbers of the series, `parse_timestamps`.
 
     Raises:
-        InputError: the table has no times.
+        InputError: the table has no times, or several rows in a step to which `config` joins those of the history.
     """
     configured = config.time_col if config.time_col in table.columns else None
     time_col = find_time_column(table, configured)
@@ -161,6 +172,13 @@ def future_of_table(
     report = Report()
     check_times(table, time_col, timestamps, time_format, report)
     report.refuse()
+    if config.duplicates in ("mean", "sum") and config.frequency is not None:
+        step = Frequency.parse(config.frequency)
+        if (step.strides(timestamps.unique().sort_values()) == 0).any():
+            raise InputError(
+                f"{table.name}: several rows in a step of {step.code}; dataset.duplicates={config.duplicates} joins those "
+                f"of the history only: write a row of columns known ahead for each {step.code}"
+            )
     return Future(table, time_col, timestamps)
 
 

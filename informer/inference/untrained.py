@@ -11,12 +11,13 @@ from pandas.api.types import is_numeric_dtype
 from informer.base.errors import InputError, listed, nearest
 from informer.checkpoint.format import Rule
 from informer.config.data import DatasetConfig, key_columns
+from informer.config.overrides import to_display
 from informer.data.diagnosis import series_column
 from informer.data.history import Future, futures_of_table
 from informer.data.panel import read_panel
 from informer.inference.ahead import Known
 from informer.inference.zero import ZeroModel
-from informer.read.checks import ends_without
+from informer.read.checks import count_note, ends_without
 from informer.read.columns import CategoryReader, coded, is_text, repeated_text
 from informer.read.series import Frame, frame_of, path_of, table_of_file
 from informer.read.shapes import prepared, with_series_names
@@ -32,6 +33,21 @@ def categories_ahead(table: Table, known: Sequence[str], key: str | None, target
     """The columns known ahead that are categories: text in the history."""
     others = [name for name in known if name in table.columns and name not in (key, *key_columns(key))]
     return without([*repeated_text(table, [name for name in others if is_text(table, name)])], [target or ""])
+
+
+def check_ahead(ahead: Table, table: Table, named: Sequence[str]) -> None:
+    """Raise an InputError if a table of columns known ahead has others than the history, unless those that are used are
+    named: a misspelt column would be left out without a word."""
+    columns = without(ahead.columns, [find_time_column(ahead, None)])
+    columns = [name for name in columns if ahead.frame[name].notna().any()]
+    if named or not (new := without(columns, table.columns)):
+        return
+    used = without(columns, new)
+    cure = (
+        f"; leave it out, or set future_covariates={to_display(used)}" if used else f"; found {listed(table.columns)}"
+    )
+    cure, others = nearest(new[0], without(table.columns, used)) or cure, count_note(len(new), "such columns")
+    raise InputError(f"{ahead.name}: {table.name} has no column {new[0]!r}{others}{cure}")
 
 
 def columns_ahead(
@@ -112,9 +128,7 @@ def untrained(
     known, texts = list[str](), list[str]()
     if future is not None:
         ahead = _table(future, f"future of {name}", replace(config, exclude=[], target=None))
-        for column in without(ahead.columns, [*table.columns, *named, find_time_column(ahead, None)]):
-            near = nearest(column, table.columns) or "; leave it out"
-            raise InputError(f"{ahead.name}: {table.name} has no column {column!r}{near}")
+        check_ahead(ahead, table, named)
         known = [name for name in ahead.columns if ahead.frame[name].notna().any()]
         texts = categories_ahead(table, known, config.series_col, target)
     elif target is not None and ends_without(table, target):

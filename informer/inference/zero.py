@@ -49,9 +49,14 @@ CHECKED, CHANCE = 80, 2.0
 
 
 def rows_known(panel: Sequence[Series], futures: Sequence[Future]) -> int:
-    """The rows after its end for which columns known ahead of every series have times; 0 without such columns."""
-    pairs = zip(panel, futures, strict=False)
-    return min((int((of.by_zone(series).unique() > series.timestamps[-1]).sum()) for series, of in pairs), default=0)
+    """The steps after its end for which columns known ahead of every series have times; 0 without such columns."""
+
+    def known(series: Series, of: Future) -> int:
+        times = of.by_zone(series).unique()
+        later = times[times > series.timestamps[-1]]  # which may be at shorter steps
+        return int((future_index(series, len(later)) <= later.max()).sum()) if len(later) else 0
+
+    return min(map(known, panel, futures), default=0)
 
 
 @final

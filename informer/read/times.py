@@ -253,10 +253,12 @@ def _no_date(table: Table, column: str) -> InputError:
     formats = [] if pd.isna(cell) else _set_formats(table, column)  # none reads an empty cell
     is_worded = any(not month_of(word) for word in re.findall(r"[^\W\d_]{3,}", str(cell)))
     cure = f"set dataset.time_format={' or '.join(map(repr, formats))}" if formats else "set dataset.time_format"
+    others = table.frame[column].dropna().head(1)
     cure = "fix the cell" if pd.isna(cell) else "write such dates" if is_worded and not formats else cure
+    if len(others) == 0 or not pd.isna(cell) or not date_formats(str(others.iloc[0]).strip()):
+        cure += ", or name the time column with dataset.time_col"
     return InputError(
-        f"{table.at(0, column)}: expected a date such as 2024-01-31 13:00, found {shown(cell)}; {cure}, or name the "
-        "time column with dataset.time_col",
+        f"{table.at(0, column)}: expected a date such as 2024-01-31 13:00, found {shown(cell)}; {cure}",
         *([Repair("time_format", formats[0])] if len(formats) == 1 else []),
     )
 
