@@ -158,7 +158,7 @@ def test_a_file_that_continues_is_forecast_like_one_with_a_file_of_what_is_ahead
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["future=other.csv"], "expected a column known ahead that the data have too, one of promo, found"),
+        (["future=other.csv"], "my.csv has no column 'price'; its columns are time, promo, load"),
         (["future_covariates=[promo]"], "future_covariates: expected their values for the rows to forecast"),
         (["future=next.csv", "model=zero"], "model=zero reads no columns known ahead"),
         (["future=next.csv", "future_covariates=[price]"], "next.csv: future covariates missing: price"),
