@@ -176,8 +176,8 @@ def future_of_table(
         step = Frequency.parse(config.frequency)
         if (step.strides(timestamps.unique().sort_values()) == 0).any():
             raise InputError(
-                f"{table.name}: several rows in a step of {step.code}; dataset.duplicates={config.duplicates} joins those "
-                f"of the history only: write a row of columns known ahead for each {step.code}"
+                f"{table.name}: several rows in a step of {step.code}; dataset.duplicates={config.duplicates} joins "
+                f"those of the history only: write a row of columns known ahead for each {step.code}"
             )
     return Future(table, time_col, timestamps)
 

@@ -43,9 +43,9 @@ def check_ahead(ahead: Table, table: Table, named: Sequence[str]) -> None:
     if named or not (new := without(columns, table.columns)):
         return
     used = without(columns, new)
-    cure = (
-        f"; leave it out, or set future_covariates={to_display(used)}" if used else f"; its columns are {listed(table.columns)}"
-    )
+    cure = f"; its columns are {listed(table.columns)}"
+    if used:
+        cure = f"; leave it out, or set future_covariates={to_display(used)}"
     cure, others = nearest(new[0], without(table.columns, used)) or cure, count_note(len(new), "such columns")
     raise InputError(f"{ahead.name}: {table.name} has no column {new[0]!r}{others}{cure}")
 
