@@ -250,8 +250,8 @@ class Forecaster:
                 self._fit_rule(self._untrained(frame))
             return self
         from informer.data.dataset import Provenance
+        from informer.inference.leaderboard import gain_of_training
         from informer.training.folder import saved_path, saved_table
-        from informer.training.leaderboard import gain_of_training
         from informer.training.run import Read, train
 
         config = self.get_params()
@@ -679,7 +679,7 @@ class Forecaster:
     def leaderboard(
         self, frame: Frame, *, models: Sequence[str] = MEMBERS, horizon: int | str | None = None
     ) -> pd.DataFrame:
-        """Compare forecasters on the same earlier rows of a table; see `informer.training.leaderboard`.
+        """Compare forecasters on the same earlier rows of a table; see `informer.inference.leaderboard`.
 
         Args:
             frame, horizon: as for `backtest`.
@@ -694,7 +694,7 @@ class Forecaster:
         Raises:
             InputError: as for `predict`; an unknown model, a missing package, or too few rows.
         """
-        from informer.training.leaderboard import leaderboard
+        from informer.inference.leaderboard import leaderboard
 
         subject = self._untrained(frame)
         steps = subject.steps(horizon)

@@ -233,8 +233,8 @@ def leaderboard(settings: commands.LeaderboardConfig) -> Answer:
     files.check_file(path)
     with start.loading():
         from informer.commands.plan import UNTRAINED_SHARE, usual_horizon
+        from informer.inference.leaderboard import leaderboard
         from informer.inference.untrained import untrained
-        from informer.training.leaderboard import leaderboard
 
     console = main_console()
     with shown(console):

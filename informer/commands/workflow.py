@@ -239,8 +239,8 @@ def _forecast_trained(
         began: when reading the data began, by `time.monotonic`.
         title: name of the data, if they are one of several.
     """
+    from informer.inference.leaderboard import gain_of_training
     from informer.report.run import report
-    from informer.training.leaderboard import gain_of_training
     from informer.training.run import train
 
     run, frequency = folder.path, subject.panel[0].frequency

@@ -56,6 +56,7 @@ from informer.read.times import check_zones
 from informer.scoring.backtest import AT_ONCE, DECILES, backtest
 from informer.scoring.evaluate import calibrated, mase_scale
 from informer.scoring.forecasts import Forecasts, joined
+from informer.scoring.origins import every, spread
 from informer.scoring.scores import Scores
 
 log = logging.getLogger(__name__)
@@ -335,8 +336,7 @@ def held_out(
     for series in panel:
         with suppress(InputError):  # without a row after its training rows
             first = first_origin(model, series, None)
-            stride = max((len(series) - needed - first) // MOST_HELD, 1)
-            if firsts := range(len(series) - needed, first - 1, -stride)[:MOST_HELD][::-1]:
+            if firsts := spread(first, len(series) - needed, MOST_HELD):
                 windows, columns = windows_of(model, [series], firsts), model.columns.targets
                 parts += backtest(model.member, windows, [series], columns, horizon=horizon, levels=levels)
     return joined(parts) if parts else None
@@ -365,7 +365,7 @@ def origins(model: TrainedModel, series: Series, rolling: PredictConfig, *, firs
             f"{'an earlier from=DATE' if is_given else 'from=DATE, which also forecasts training rows'}"
         )
     targets = [series.columns.index(name) for name in model.columns.targets]
-    firsts, observed = np.arange(first, len(series) - needed + 1, stride), observed_rows([series], targets)
+    firsts, observed = np.array(every(first, len(series) - needed, stride)), observed_rows([series], targets)
     valid = firsts[are_observed(firsts, sizes.seq_len, observed, model.reader.min_observed)].tolist()
     if not valid:
         raise InputError(

@@ -29,6 +29,7 @@ from informer.networks.ops.zero_inputs import COUNTED
 from informer.read.series import Series, column_values
 from informer.scoring.forecasts import Forecasts, in_utc, joined, keys_of
 from informer.scoring.metrics import seasonal_scale
+from informer.scoring.origins import every, spread
 from informer.scoring.scores import Scores
 
 LEAST_ORIGINS, MOST_ORIGINS, MOST_WINDOWS = 10, 20, 2000
@@ -318,7 +319,7 @@ class ZeroModel:
         steps, origins, before = self.steps(horizon), list[tuple[int, int]](), list[Series]()
         for place, series in enumerate(self.panel):
             first = self._least(series, steps) if start is None else row_of(start, series, "start")
-            ends = range(max(first, 1), len(series) - steps + 1, stride or steps)
+            ends = every(max(first, 1), len(series) - steps, stride or steps)
             if not ends:
                 raise InputError(
                     f"{series.name}: expected at least {first + steps} rows for one forecast of {steps} rows, "
@@ -384,11 +385,10 @@ class ZeroModel:
         seen, origins, overlap = list[np.ndarray](), list[tuple[int, int]](), 1
         for place, series in enumerate(chosen):
             least = self._least(series, horizon)
-            stride = min(max((len(series) - horizon - least) // LEAST_ORIGINS, 1), horizon)
-            ends = range(len(series) - horizon, least - 1, -stride)[: min(most, MOST_ORIGINS)]
-            overlap = max(overlap, min(-(-horizon // stride), len(ends)))
+            ends = spread(least, len(series) - horizon, min(most, MOST_ORIGINS), apart=horizon, of=LEAST_ORIGINS)
+            overlap = max(overlap, min(-(-horizon // ends.step), len(ends)))
             values = column_values(series, columns)
-            for end in reversed(ends):
+            for end in ends:
                 # a column may begin later than others, or end before
                 known = np.isfinite(values[max(end - COUNTED, 0) : end]).any(axis=0)
                 if known.any():

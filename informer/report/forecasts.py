@@ -23,7 +23,6 @@ from informer.config.data import DatasetConfig, InputFormat
 from informer.config.overrides import shell_command
 from informer.data.history import future_index
 from informer.inference.explain import DIFFERENCE, HEADS, Explained
-from informer.inference.rescore import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS
 from informer.inference.sources import LEVEL
 from informer.inference.totals import Totals, totals
 from informer.inference.writing import LONG_FILE
@@ -32,6 +31,7 @@ from informer.read.series import Series, column_values
 from informer.report.page import Content, profile, signed, to_html
 from informer.scoring.files import Tidy, named_alike, read_tidy
 from informer.scoring.forecasts import Forecasts
+from informer.scoring.results import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS
 
 ENDINGS = tuple(f".{kind}.{form}" for kind in ("forecast", "rolling") for form in get_args(Format))
 MODEL = "forecast"

@@ -15,7 +15,7 @@ import pandas as pd
 from jaxtyping import Bool, Float64, Int64, Shaped
 
 from informer.base.errors import InputError
-from informer.base.quantiles import BAND, MEDIAN, bands_by_level, central_pairs, quantile_name
+from informer.base.quantiles import BAND, MEDIAN, bands_by_level
 
 KEYS = ("series", "column", "origin")
 """What a path is of."""
@@ -208,38 +208,3 @@ def joined(parts: Iterable[Forecasts]) -> Forecasts:
     for name in UNITS:
         found[name] = np.concatenate([np.broadcast_to(getattr(part, name), len(part)) for part in all_of])
     return replace(first, keys=pd.concat([part.keys for part in all_of], ignore_index=True), **found)
-
-
-def band_cells(paths: Forecasts) -> dict[str, dict[str, Matrix]]:
-    """What intervals and quantiles are scored by, in scaled units; NaN where there is none or no actual value.
-
-    Coverage in percent and width of intervals by level (`80`) and of central quantiles (`q10_q90`); of quantiles
-    (`q10`) pinball loss and coverage, the percentage of actual values not above.
-    """
-    scale, cells = paths.scale[:, None], dict[str, dict[str, Matrix]]()
-
-    def inside(low: Matrix, high: Matrix) -> dict[str, Matrix]:
-        actual = np.where(np.isnan(high - low), np.nan, paths.actual[:, : low.shape[1]])
-        found = {"coverage": 100.0 * ((low <= actual) & (actual <= high)), "width": (high - low) / scale}
-        return {name: np.where(np.isnan(actual), np.nan, each) for name, each in found.items()}
-
-    for name in paths.bands:
-        if name.startswith("lo"):
-            cells[name[2:]] = inside(paths.bands[name], paths.bands[f"hi{name[2:]}"])
-    names = {level: quantile_name(level) for level in paths.levels}
-    if not paths.bands or not all(level == MEDIAN or name in paths.bands for level, name in names.items()):
-        return cells  # quantiles from intervals
-    # where they are all equal there are none
-    known = [np.isnan(paths.bands[name]) for name in names.values() if name in paths.bands]
-    own = {}
-    for level, values in paths.levels.items():
-        missing = known[0][:, : values.shape[1]] if known else np.isnan(values)
-        own[level] = np.where(missing, np.nan, values)
-    for low, high in central_pairs([*own]):
-        cells[f"{names[low]}_{names[high]}"] = inside(own[low], own[high])
-    for level, values in own.items():
-        actual = np.where(np.isnan(values), np.nan, paths.actual[:, : values.shape[1]])
-        error = (actual - values) / scale
-        below = np.where(np.isnan(actual), np.nan, 100.0 * (actual <= values))
-        cells[names[level]] = {"pinball": np.maximum(level * error, (level - 1) * error), "coverage": below}
-    return cells

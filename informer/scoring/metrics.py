@@ -31,6 +31,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from informer.base.files import csv_text
+from informer.base.quantiles import MEDIAN, central_pairs, quantile_name
 from informer.config.conversion import without_nan
 from informer.scoring.forecasts import Forecasts, Matrix
 
@@ -92,6 +93,52 @@ def pinball(quantile: Matrix, actual: Matrix, level: float) -> Matrix:
     """max(level e, (level - 1) e) of the error e = actual - quantile; its mean is minimal at the level's quantile."""
     error = actual - quantile
     return np.maximum(level * error, (level - 1) * error)
+
+
+def covered(low: Matrix, high: Matrix, actual: Matrix) -> Matrix:
+    """100 where the actual value is between two ends, 0 where it is not, NaN where one of the three is missing."""
+    unknown = np.isnan(low) | np.isnan(high) | np.isnan(actual)
+    return np.where(unknown, np.nan, 100.0 * ((low <= actual) & (actual <= high)))
+
+
+def inside_cells(paths: Forecasts) -> dict[str, Matrix]:
+    """`covered` by the intervals between all quantiles, by level: `coverage80`."""
+    by_level = paths.quantiles
+    pairs = central_pairs([*by_level])
+    return {f"coverage{round(100 * (b - a), 6):g}": covered(by_level[a], by_level[b], paths.actual) for a, b in pairs}
+
+
+def band_cells(paths: Forecasts) -> dict[str, dict[str, Matrix]]:
+    """What intervals and quantiles are scored by, in scaled units; NaN where there is none or no actual value.
+
+    Coverage in percent and width of intervals by level (`80`) and of central quantiles (`q10_q90`); of quantiles
+    (`q10`) pinball loss and coverage, the percentage of actual values not above.
+    """
+    scale, cells = paths.scale[:, None], dict[str, dict[str, Matrix]]()
+
+    def scored(low: Matrix, high: Matrix) -> dict[str, Matrix]:
+        inside = covered(low, high, paths.actual[:, : low.shape[1]])
+        return {"coverage": inside, "width": np.where(np.isnan(inside), np.nan, (high - low) / scale)}
+
+    for name in paths.bands:
+        if name.startswith("lo"):
+            cells[name[2:]] = scored(paths.bands[name], paths.bands[f"hi{name[2:]}"])
+    names = {level: quantile_name(level) for level in paths.levels}
+    if not paths.bands or not all(level == MEDIAN or name in paths.bands for level, name in names.items()):
+        return cells  # quantiles from intervals
+    # where they are all equal there are none
+    known = [np.isnan(paths.bands[name]) for name in names.values() if name in paths.bands]
+    own = {}
+    for level, values in paths.levels.items():
+        missing = known[0][:, : values.shape[1]] if known else np.isnan(values)
+        own[level] = np.where(missing, np.nan, values)
+    for low, high in central_pairs([*own]):
+        cells[f"{names[low]}_{names[high]}"] = scored(own[low], own[high])
+    for level, values in own.items():
+        actual = paths.actual[:, : values.shape[1]]
+        below = covered(np.full_like(values, -np.inf), values, actual)
+        cells[names[level]] = {"pinball": pinball(values, actual, level) / scale, "coverage": below}
+    return cells
 
 
 def seasonal_scale(blocks: Iterable[Float[np.ndarray, "_ n"]], season: int) -> Float64[np.ndarray, " *n"]:

@@ -23,7 +23,7 @@ from rich.table import Table
 from informer.base.console import logging_to, say
 from informer.base.errors import InputError, counted
 from informer.base.files import write_atomic
-from informer.base.quantiles import BAND, central_pairs
+from informer.base.quantiles import BAND
 from informer.checkpoint.paths import only_output
 from informer.config.commands import ScoreConfig
 from informer.config.conversion import without_nan
@@ -32,7 +32,7 @@ from informer.scoring.bootstrap import Interval, skill_interval, skill_of, verdi
 from informer.scoring.files import Tidy, matched, read_tidy, step_of
 from informer.scoring.forecast_log import logged
 from informer.scoring.forecasts import Forecasts, Matrix
-from informer.scoring.metrics import METRICS, scores_table, seasonal_scale, tidy_csv
+from informer.scoring.metrics import METRICS, inside_cells, scores_table, seasonal_scale, tidy_csv
 from informer.scoring.scores import ORIGINAL, Scores
 
 OWN, NAIVE, NAIVE2 = "forecast", "seasonal naive", "naive2"
@@ -106,16 +106,6 @@ def _naive_quantiles(
         is_short |= (is_scored & np.isnan(values)).any(axis=1)
         found[level] = np.where(is_scored, values, np.nan)
     return found, int(is_short.sum())
-
-
-def inside_cells(paths: Forecasts) -> dict[str, Matrix]:
-    """100 if the actual value is inside the interval of a level, 0 if not, NaN if one of them is missing."""
-    cells, quantiles = {}, paths.quantiles
-    for low, high in central_pairs(list(quantiles)):
-        inside = 100.0 * ((quantiles[low] <= paths.actual) & (paths.actual <= quantiles[high]))
-        unknown = np.isnan(quantiles[low] + quantiles[high] + paths.actual)
-        cells[f"coverage{round(100 * (high - low), 6):g}"] = np.where(unknown, np.nan, inside)
-    return cells
 
 
 def values_of(scores: Scores, view: str) -> dict[str, dict[str, np.ndarray]]:

@@ -23,8 +23,8 @@ from informer.checkpoint.paths import BY_SERIES, REPORT
 from informer.config.conversion import without_nan
 from informer.scoring.backtest import Member
 from informer.scoring.bootstrap import Interval, Winner, skill_interval, skill_of, verdict
-from informer.scoring.forecasts import Forecasts, Matrix, band_cells, in_zone
-from informer.scoring.metrics import METRICS, RELATIVE, scores_table, tidy_csv
+from informer.scoring.forecasts import Forecasts, Matrix, in_zone
+from informer.scoring.metrics import METRICS, RELATIVE, band_cells, scores_table, tidy_csv
 
 SCALED, ORIGINAL = UNITS = ("scaled", "original")
 FACTS = ("model", "windows", "metric", "best_baseline", "skill", "verdict", "warning", "problems")

@@ -19,7 +19,8 @@ from informer.checkpoint.paths import only_output
 from informer.config.commands import ScoreConfig, WatchConfig
 from informer.config.conversion import without_nan
 from informer.scoring.forecasts import Forecasts
-from informer.scoring.score import OWN, inside_cells, read_matched, score_paths
+from informer.scoring.metrics import inside_cells
+from informer.scoring.score import OWN, read_matched, score_paths
 
 JSON = "watch.json"
 USUAL = 80

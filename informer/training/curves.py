@@ -23,13 +23,12 @@ from informer.base.console import step_bar
 from informer.config.training import DISTRIBUTIONS, TrainConfig, TrainerConfig
 from informer.data.dataset import Data
 from informer.data.windows import Batch
-from informer.inference.rescore import attention_maps
+from informer.members.attention_maps import attention_maps
 from informer.members.baselines import FittedBaseline
 from informer.members.network import ForecastModel, model_forecast
 from informer.scoring.backtest import Member, backtest
-from informer.scoring.forecasts import band_cells
 from informer.scoring.intervals import REPORTED_LEVELS
-from informer.scoring.metrics import pinball
+from informer.scoring.metrics import band_cells, pinball
 from informer.scoring.residuals import residuals_of
 from informer.training.optim import build_loss, mean_loss
 from informer.training.sinks import Sink, Values, draws

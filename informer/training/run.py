@@ -26,7 +26,6 @@ from informer.config.overrides import shell_command
 from informer.config.training import TrainConfig
 from informer.data.dataset import Data, Source, build_data, read_dataset
 from informer.data.panel import training_rows
-from informer.inference.rescore import save_results
 from informer.members.baselines import FittedBaseline
 from informer.members.linear import every_window, fit_model
 from informer.members.zero import network_seasons
@@ -35,6 +34,7 @@ from informer.scoring import intervals
 from informer.scoring.bootstrap import Winner
 from informer.scoring.evaluate import baselines_for, fit_baselines, score, scored_at_once
 from informer.scoring.residuals import MOST_RECENT, joined_errors, residuals_of
+from informer.scoring.results import save_results
 from informer.scoring.scores import Scores
 from informer.training.curves import Tracker, reference_losses
 from informer.training.facts import (

@@ -8,7 +8,7 @@ import torch
 
 from informer.checkpoint import build_model
 from informer.data.windows import Batch, DataUnits
-from informer.inference.rescore import attention_maps
+from informer.members.attention_maps import attention_maps
 from informer.members.network import ForecastModel
 from informer.networks import InformerConfig, ModelDims
 from informer.networks.layers.attention_layer import AttentionLayer

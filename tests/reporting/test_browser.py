@@ -13,8 +13,8 @@ import pytest
 from conftest import COLUMN, HOSTILE
 from entry_points import done
 
-from informer.inference.rescore import MAX_TRACKS
 from informer.report.page import Content, profile, to_html
+from informer.scoring.results import MAX_TRACKS
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from informer.inference.rescore import MAX_TRACKS, chosen_pairs
 from informer.report.page import Content, json_in_html, profile, to_html
+from informer.scoring.results import MAX_TRACKS, chosen_pairs
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- {{script}} \u2028 &amp; \" '"
 

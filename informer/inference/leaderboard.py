@@ -39,8 +39,8 @@ from informer.read.table import without
 from informer.scoring.backtest import DECILES, backtest
 from informer.scoring.bootstrap import Winner, skill_interval, skill_of, verdict
 from informer.scoring.forecasts import Forecasts, joined
-from informer.scoring.metrics import scores_table
-from informer.scoring.score import inside_cells
+from informer.scoring.metrics import inside_cells, scores_table
+from informer.scoring.origins import newest, thinned
 from informer.scoring.scores import ORIGINAL, Scores
 from informer.training.folder import RunFolder
 from informer.training.run import train
@@ -96,8 +96,8 @@ class _Task:
     @property
     def origins(self) -> list[tuple[int, int]]:
         """Series, and rows before each forecast, oldest first."""
-        back = range(self.n_tests, 0, -1)
-        return [(place, len(each) - n * self.horizon) for place, each in enumerate(self.subject.panel) for n in back]
+        lasts = [len(each) - self.horizon for each in self.subject.panel]
+        return [(place, end) for place, last in enumerate(lasts) for end in newest(1, last, self.horizon, self.n_tests)]
 
     @property
     def histories(self) -> list[np.ndarray]:
@@ -266,8 +266,8 @@ def gain_of_training(model: TrainedModel, subject: ZeroModel) -> float:
     most, origins, before = MOST_WINDOWS // (len(panel) * len(targets)), list[tuple[int, int]](), list[Series]()
     for place, series in enumerate(panel):
         rows = cut_rows(series.timestamps, series.frequency, split).clip(len(series)).val
-        ends = range(max(rows.start, sizes.first), rows.stop - sizes.pred_len + 1)
-        origins += [(place, end) for end in ends[:: max(-(-len(ends) // most), 1)]]
+        ends = thinned(max(rows.start, sizes.first), rows.stop - sizes.pred_len, most)
+        origins += [(place, end) for end in ends]
         before.append(series.part(slice(rows.start)))
     if not origins:
         return 0.0
