@@ -78,18 +78,47 @@ def refused(outcome: Outcome, *parts: str, n_lines: int = 1) -> None:
     assert [part for part in parts if part not in outcome.err] == [], outcome.err
 
 
+_RENAMED: list[Callable[[str], None]] = []
+"""Watch files that are put in their place; a hook of the interpreter stays to its end."""
+
+
+def _audit(event: str, values: tuple[object, ...]) -> None:
+    if event == "os.rename":
+        for each in _RENAMED:
+            each(str(values[1]))
+
+
+sys.addaudithook(_audit)
+
+
 @contextlib.contextmanager
-def killed(place: str = "informer.training.run.fit", at: int = 1) -> Iterator[None]:
-    """What is run within dies at a call of a function, by default just before it is fitted."""
-    module, _, name = place.rpartition(".")
-    whole, calls = getattr(importlib.import_module(module), name), itertools.count(1)
+def at_file(name: str, action: Callable[[], object], at: int = 1) -> Iterator[None]:
+    """`action` is called when a file of this name is about to be put in its place for the `at`th time."""
+    times = itertools.count(1)
 
-    def dying(*arguments: object, **settings: object) -> object:
-        if next(calls) == at:
-            raise RuntimeError("killed")
-        return whole(*arguments, **settings)
+    def renamed(path: str) -> None:
+        if Path(path).name == name and next(times) == at:
+            action()
 
-    with patch(place, dying), pytest.raises(RuntimeError, match="killed"):
+    _RENAMED.append(renamed)
+    try:
+        yield
+    finally:
+        _RENAMED.remove(renamed)
+
+
+class Killed(Exception):
+    """Of a command that dies in a test."""
+
+
+@contextlib.contextmanager
+def killed(name: str = checkpoint.BEST, at: int = 1) -> Iterator[None]:
+    """What is run within dies before it writes this file for the `at`th time: by default when nothing is saved."""
+
+    def die() -> None:
+        raise Killed
+
+    with at_file(name, die, at), pytest.raises(Killed):
         yield
 
 

@@ -2,18 +2,21 @@
 
 import hashlib
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars
 import pytest
-from entry_points import done
+from entry_points import ROOT, done
 
 from informer import Forecaster, InputError
 from informer.inference.zero import ZeroModel
 from informer.members.zero import network_seasons
-from informer.pretrained import weights
 from informer.pretrained.weights import NEWEST, VERSIONS, load, weights_path
 from informer.read.frequency import Frequency
 from informer.read.series import Series
@@ -52,12 +55,20 @@ def test_weights_have_their_digest_and_are_small(version):
     assert len(content) < 4_000_000
 
 
-def test_damaged_weights_are_refused(monkeypatch, tmp_path):
-    damaged = tmp_path / "weights"
-    damaged.write_bytes(weights_path(NEWEST).read_bytes()[:-4] + b"0000")
-    monkeypatch.setattr(weights, "weights_path", lambda version: damaged)
-    with pytest.raises(InputError, match="missing or damaged"):
-        load()
+@pytest.mark.slow
+def test_damaged_weights_are_refused(tmp_path):
+    """Red if an installation with other weights than the package's forecasts with them."""
+    package = tmp_path / "informer"
+    shutil.copytree(ROOT / "informer" / "pretrained", package / "pretrained")
+    for path in (ROOT / "informer").iterdir():
+        if path.name != "pretrained":
+            (package / path.name).symlink_to(path)
+    (weights,) = (package / "pretrained").glob(f"{NEWEST}.*")
+    weights.write_bytes(weights.read_bytes()[:-4] + b"0000")
+    command = [sys.executable, "-m", "informer", "forecast", str(ROOT / "data" / "sample.csv"), "output=o"]
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True)
+    assert done.returncode == 2
+    assert b"missing or damaged; install informer-forecasting again" in done.stderr
 
 
 def test_unknown_version_names_those_that_exist():

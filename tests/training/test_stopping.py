@@ -1,5 +1,6 @@
 """How a run ends before its end: numbers that are not finite, a full disk, signals; and what it continues from."""
 
+import logging
 import os
 import resource
 import signal
@@ -7,18 +8,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import ROOT, SMALL, TENSORBOARD, call, done, refusal
+from entry_points import ROOT, SMALL, TENSORBOARD, at_file, call, done, refusal
 from test_resume import assert_same_run
+from torch import nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from informer import checkpoint
-from informer.scoring.scores import Scores
-from informer.training import loop, run
-from informer.training.optim import GuardedAdam
 
 SAMPLE = ["dataset=sample", *SMALL, TENSORBOARD, "trainer.batch_size=8", "run_dir=run"]
 STEPS = 22
@@ -76,29 +76,41 @@ def test_a_full_disk_is_one_line(size: int, name: str, folder: Path) -> None:
     assert not list(Path("run").glob("*.safetensors"))
 
 
-def _signalled(name: str, at: Callable[[], bool], number: int, monkeypatch: pytest.MonkeyPatch, owner: Any) -> None:
-    """The signal comes inside `owner.name` when `at` says so."""
-    function = getattr(owner, name)
+@contextmanager
+def signalled(number: int, step: int, *, is_training: bool) -> Iterator[None]:
+    """The signal comes within a step of the optimiser, or at the first forecast of a validation after so many steps."""
+    steps, waiting = 0, True
 
-    def watched(*arguments: Any, **settings: Any) -> Any:
-        if at():
+    def stepping(*_: object) -> None:
+        nonlocal steps
+        steps += 1
+        if is_training and steps == step:
             os.kill(os.getpid(), number)
-        return function(*arguments, **settings)
 
-    monkeypatch.setattr(owner, name, watched)
+    def forecasting(module: nn.Module, _: object) -> None:
+        nonlocal waiting
+        if not is_training and not module.training and steps == step and waiting:
+            waiting = False
+            os.kill(os.getpid(), number)
+
+    hooks = register_optimizer_step_pre_hook(stepping), register_module_forward_pre_hook(forecasting)
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 @pytest.mark.parametrize(
-    ("where", "number", "status"),
-    [("step", signal.SIGTERM, 143), pytest.param("validation", signal.SIGINT, 130, marks=pytest.mark.slow)],
+    ("is_training", "number", "status"),
+    [(True, signal.SIGTERM, 143), pytest.param(False, signal.SIGINT, 130, marks=pytest.mark.slow)],
 )
 def test_a_signal_saves_between_two_steps(
-    number: int, status: int, where: str, whole: Callable[[str], Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, status: int, is_training: bool, whole: Callable[[str], Path], folder: Path
 ) -> None:
-    calls = iter(range(1, 10_000))
-    owner, name, at = (GuardedAdam, "step", 30) if where == "step" else (loop, "mean_loss", 2)
-    _signalled(name, lambda: next(calls) == at, number, monkeypatch, owner)
-    outcome = call("train", *SAMPLE, "trainer.max_epochs=2")
+    step = 30 if is_training else 2 * STEPS
+    with signalled(number, step, is_training=is_training):
+        outcome = call("train", *SAMPLE, "trainer.max_epochs=2")
     assert outcome.status == status
     assert outcome.out.rstrip().endswith("saved. Continue with: informer train resume=run")
     assert outcome.err == ""
@@ -106,33 +118,41 @@ def test_a_signal_saves_between_two_steps(
     said = "run: interrupted, or still training: best.safetensors is what it has so far; continue with: informer train"
     assert said in " ".join(call("predict", "checkpoint=run", sample, "output=forecasts").out.split())
     last = checkpoint.load(Path("run/last.safetensors"))
-    assert (last.progress.epoch, last.progress.step) == (1, 30 if where == "step" else 2 * STEPS)
-    monkeypatch.undo()
-    monkeypatch.chdir(folder)
+    assert (last.progress.epoch, last.progress.step) == (1, step)
     done("train", "resume=run/last.safetensors")
     assert "interrupted" not in call("predict", "checkpoint=run", sample, "output=forecasts").out
     assert_same_run(whole("trainer.max_epochs=2"), Path("run"))
 
 
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 @pytest.mark.slow
-def test_ctrl_c_while_scoring_says_how_to_go_on(
-    whole: Callable[[str], Path], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_while_scoring_says_how_to_go_on(whole: Callable[[str], Path], folder: Path) -> None:
     """Fails if it ends with only the word `interrupted`: the training before may have taken hours."""
-    _signalled("score_best", lambda: True, signal.SIGINT, monkeypatch, run)
-    outcome = call("train", *SAMPLE, "trainer.max_steps=3")
+    with at_file("metrics.json", interrupt):
+        outcome = call("train", *SAMPLE, "trainer.max_steps=3")
     assert (outcome.status, outcome.err) == (130, "")
     last_line = outcome.out.rstrip().splitlines()[-1]
     assert last_line == "interrupted by SIGINT; continue with: informer train resume=run"
-    monkeypatch.undo()
-    monkeypatch.chdir(folder)
     done("train", "resume=run")
     assert_same_run(whole("trainer.max_steps=3"), Path("run"))
 
 
-def test_ctrl_c_after_the_scores_are_saved_proposes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_after_the_scores_are_saved_proposes_nothing(folder: Path) -> None:
     """A finished run is not resumed, so the command that does it must not be proposed."""
-    _signalled("table", lambda: True, signal.SIGINT, monkeypatch, Scores)
-    outcome = call("train", *SAMPLE, "trainer.max_steps=3")
+
+    class Verdict(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "seasonal naive" in record.getMessage():
+                interrupt()
+
+    verdict, logger = Verdict(), logging.getLogger("informer")
+    logger.addHandler(verdict)
+    try:
+        outcome = call("train", *SAMPLE, "trainer.max_steps=3")
+    finally:
+        logger.removeHandler(verdict)
     assert (outcome.status, outcome.err) == (130, "interrupted\n")
     assert "resume=" not in outcome.out

@@ -189,8 +189,8 @@ def test_skill_is_the_first_metric_and_places_are_no_hyper_parameters(tracked: P
 
 
 def resumed(folder: Path, *more: str) -> Path:
-    """A run killed in the validation of its second epoch, after curves of its steps, and resumed."""
-    with killed("informer.training.loop.validate", at=2):
+    """A run killed before it saves its second epoch, after curves of its steps, and resumed."""
+    with killed(checkpoint.LAST, at=2):
         call("train", *TRAIN, *more, "run_dir=runs/stopped")
     done("train", "resume=runs/stopped")
     return folder / "runs" / "stopped"
