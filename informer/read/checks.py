@@ -350,21 +350,21 @@ def may_drop(n: int, n_rows: int, config: DatasetConfig) -> bool:
 
 
 def check_clock_changes(rows: Rows, report: Report) -> Rows:
-    """The rows in the time zone whose clock changes their local times show, which is a problem; otherwise as they
-    are."""
-    local = in_changing_zone(rows.timestamps)
-    if local is None:
+    """The rows in the time zone whose clock changes their local times show, which is a problem; as they are without
+    one, or if other rows are missing or repeated too, so that the user has to say which it is."""
+    if (found := in_changing_zone(rows.timestamps)) is None:
         return rows
+    local, is_clear = found
     places = local.argsort(kind="stable")
-    steps = np.diff(rows.timestamps[places].asi8)
-    row = int(np.flatnonzero(np.diff(local[places].asi8) != steps)[0])
+    steps, passed = np.diff(rows.timestamps[places].asi8), np.diff(local[places].asi8)
+    row = int(np.flatnonzero((passed != steps) & (passed == np.median(passed)))[0])
     before, at = places[row], places[row + 1]
     problem = f"no time between {rows.timestamps[before]} and {rows.timestamps[at]}, as when clocks are set forward"
     if steps[row] <= 0:
         problem = f"local time {rows.timestamps[at]} occurs twice, as when clocks are set back"
-    line = f"{problem}; {zone_advice(local.tz)}"
-    report.problems.append(rows.problem("clock", at, line, Repair("timezone", str(local.tz))))
-    return replace(rows, timestamps=local)
+    line, cures = f"{problem}; {zone_advice(local.tz, is_clear=is_clear)}", [Repair("timezone", str(local.tz))]
+    report.problems.append(rows.problem("clock", at, line, *(cures if is_clear else ())))
+    return replace(rows, timestamps=local) if is_clear else rows
 
 
 KIND = ("unit", "multiple", "season")

@@ -354,8 +354,11 @@ class Reading:
             if ahead:
                 report.repairs.append(f"{name}: {ahead}")
             rows = rows.take(np.asarray(rows.timestamps.notna())) if rows.timestamps.hasnans else rows
+            # before rows of an hour that occurs twice are dropped
+            if repeats := not rows.is_increasing and not checks.joins_rows(rows.timestamps, config):
+                rows = checks.check_clock_changes(rows, report)
             read = checks.repair(rows, config, report, is_numbered=is_numbered)
-            read = checks.check_clock_changes(read, report)
+            read = read if repeats else checks.check_clock_changes(read, report)
             has_steps = checks.check_order(read, config, report)
             read, n_unread = read.end(history), len(unread)
             ordered = read.in_order()

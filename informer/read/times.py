@@ -593,11 +593,16 @@ def clocks_of_hours(table: Table, time_col: str, clock_col: str, config: Dataset
     return None
 
 
-def in_changing_zone(times: pd.DatetimeIndex) -> pd.DatetimeIndex | None:
-    """Local times in the zone whose clock changes they show; None without such changes.
+FEW_REPEATED = 0.05
+"""Chance that other repeated times, by their share, explain those of a clock change, below which one is reported."""
 
-    Rows next to each change are one step apart, and the changes explain at least half of the repeated times; if no time
-    is repeated, at least half of the gaps.
+
+def in_changing_zone(times: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, bool] | None:
+    """Local times in the zone whose clock changes they show, and whether this is clear; None without such changes.
+
+    Some rows next to a change are one step apart, and none contradict one. It is clear if the changes explain more than
+    half of the repeated times, or, if no time is repeated, of the gaps. It is not if they explain half, or if fewer, but
+    others are so seldom repeated that those of the change hardly are by chance.
 
     Args:
         times: of one series, in the order of the file.
@@ -605,28 +610,37 @@ def in_changing_zone(times: pd.DatetimeIndex) -> pd.DatetimeIndex | None:
     if len(times) < 3 or times.tz is not None or times.hasnans or len(once := times.unique().sort_values()) < 2:
         return None
     nanos, unit = nanos_of(Frequency.closest(once)[0].offset), UNIT_NANOS[times.unit]
-    n_repeated, steps = int(times.duplicated().sum()), np.diff(once.asi8) * unit
-    if nanos is None or nanos > HOUR or not (n_repeated or (steps == nanos + HOUR).any()):
+    repeated, steps = times[times.duplicated()], np.diff(once.asi8) * unit
+    if nanos is None or nanos > HOUR or not (len(repeated) or (steps == nanos + HOUR).any()):
         return None
     n_gaps, hours = int((steps > nanos).sum()), steps == nanos + HOUR
     for zone in ZONES:
-        if not n_repeated:
+        if len(repeated):  # only these can be times that occur twice
+            if not repeated.tz_localize(zone, ambiguous="NaT", nonexistent="shift_forward").hasnans:
+                continue
+        else:
             passed = _localized(once[1:][hours], zone) - _localized(once[:-1][hours], zone)
             if not (passed == pd.Timedelta(nanos)).any():
                 continue  # no hour that is left out is one of this zone
         local = _localized(times, zone)
         ordered = local.sort_values()
-        steps = np.diff(ordered.asi8) * unit
-        changes = steps[np.diff(ordered.tz_localize(None).asi8) * unit != steps]
-        n_left, n = (local.duplicated().sum(), n_repeated) if n_repeated else ((steps > nanos).sum(), n_gaps)
-        if not local.hasnans and len(changes) and (changes == nanos).all() and 2 * n_left <= n:
-            return local
+        steps, on_clocks = (np.diff(each.asi8) * unit for each in (ordered, ordered.tz_localize(None)))
+        changes = on_clocks != steps
+        if local.hasnans or (on_clocks[changes] == nanos).any() or not (steps[changes] == nanos).any():
+            continue  # rows in an hour that is left out, or none twice; a change in a gap says nothing
+        n_left, n = int((steps > nanos).sum()), n_gaps
+        if len(repeated):
+            n_left, n = int(local.duplicated().sum()), len(repeated)
+        is_seldom = len(repeated) > 0 and (n_left / len(once)) ** (n - n_left) <= FEW_REPEATED
+        if 2 * n_left <= n or is_seldom:
+            return local, 2 * n_left < n
     return None
 
 
-def zone_advice(zone: tzinfo | None) -> str:
-    """What to set for local times with the clock changes of a zone."""
-    return f"set dataset.timezone={zone}, or another zone with the same clock changes"
+def zone_advice(zone: tzinfo | None, *, is_clear: bool = True) -> str:
+    """What to set for local times with the clock changes of a zone, if they have some."""
+    advice = f"set dataset.timezone={zone}, or another zone with the same clock changes"
+    return advice if is_clear else f"{advice}, or, if no clock was changed, dataset.timezone=UTC"
 
 
 def check_zones(name: str, zone: tzinfo | str | None, other: tzinfo | str | None, where: str) -> None:

@@ -154,13 +154,13 @@ def _timed(table: Table, config: DatasetConfig, time: str, known: Collection[str
     times, timed, in_utc = _times(table, time, config, groups)
     if not groups and times.duplicated().any():
         again = times[times.duplicated()].iloc[0]
-        local = in_changing_zone(pd.DatetimeIndex(times)) if timed else None
+        found = in_changing_zone(pd.DatetimeIndex(times)) if timed else None
         raise InputError(
             f"{table.name}, column {time}: duplicate timestamp {again}; name the column that separates the series, "
             "dataset.series_col=NAME"
-            if local is None
+            if found is None
             else f"{table.name}, column {time}: local time {again} occurs twice, as when clocks are set back; "
-            f"{zone_advice(local.tz)}"
+            f"{zone_advice(found[0].tz, is_clear=found[1])}"
         )
     numeric = {*number_columns(table, others), *_VALUE, *POINTS}  # text in the latter is an error
     values = [name for name in others if name in numeric and name != series]
