@@ -601,7 +601,7 @@ def in_changing_zone(times: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, bool] |
     """Local times in the zone whose clock changes they show, and whether this is clear; None without such changes.
 
     Some rows next to a change are one step apart, and none contradict one. It is clear if the changes explain more than
-    half of the repeated times, or, if no time is repeated, of the gaps. It is not if they explain half, or if fewer, but
+    half of the repeated times, or, if no time is repeated, of the gaps. It is not if they explain half, or fewer while
     others are so seldom repeated that those of the change hardly are by chance.
 
     Args:
