@@ -11,7 +11,6 @@ from informer.config.data import Calendar, DatasetConfig, ScalerConfig
 from informer.config.model import WindowSizes
 from informer.data.columns import Roles
 from informer.data.dataset import Data, lay_out, read_source
-from informer.data.history import Future, future_of_table
 from informer.data.panel import read_panel
 from informer.data.windows import DataUnits, Store
 from informer.read.checks import Report
@@ -90,8 +89,3 @@ def panel_written(table: pd.DataFrame | str, folder: Path, **settings: object) -
 def read_series(path: Path, config: DatasetConfig) -> Series:
     """The single series of a file."""
     return series_from_table(table_of_file(path, config), config, name_of(path))
-
-
-def future_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str) -> Future:
-    """The same of covariates known ahead."""
-    return future_of_table(table_of_frame(frame, name, config.time_col), config)

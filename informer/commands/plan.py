@@ -354,7 +354,7 @@ def futures_ahead(
 
     def read(path: Path) -> Futures:
         table = with_series_names(table_of_file(path, config), config.series_col)
-        return futures_of_table(coded(table, categories.labels), config)
+        return futures_of_table(coded(table, categories.labels), config, settings.future_covariates)
 
     sources = name_sources(inputs, settings.future)
     by_path = {path: read(path) for path in dict.fromkeys(source.future for source in sources) if path}

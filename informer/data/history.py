@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -21,12 +22,11 @@ from informer.data.panel import left_padded
 from informer.data.scaler import PanelScaler
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows
-from informer.read.checks import Report, check_cells, check_doubts, check_times, read_cells
+from informer.read.checks import Report, Rows, check_cells
 from informer.read.frequency import Frequency
-from informer.read.series import Series, series_codes
-from informer.read.table import Table
-from informer.read.time_columns import find_time_column
-from informer.read.times import check_zones, find_format, parse_timestamps
+from informer.read.series import Reading, Series
+from informer.read.table import Table, without
+from informer.read.times import check_zones
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,61 +34,51 @@ class Future:
     """Future covariates by time; rows may be in any order, and additional times are allowed.
 
     Args:
+        rows: the covariates.
+        text: their cells that are text, by column.
         until: last time that is needed; for later ones that are absent its values are repeated. None: all are needed.
     """
 
-    table: Table
-    time_col: str
-    timestamps: pd.DatetimeIndex
+    rows: Rows
+    text: Mapping[str, pd.Series]
     until: pd.Timestamp | None = None
-
-    def take(self, rows: np.ndarray, name: str) -> "Future":
-        """These rows, those of one series."""
-        table = replace(self.table, name=name, frame=self.table.frame.iloc[rows])
-        return replace(self, table=table, timestamps=self.timestamps[rows])
 
     def by_zone(self, series: Series) -> pd.DatetimeIndex:
         """Its times; an InputError if they have a zone and those of the series have none, or the reverse."""
-        check_zones(self.table.name, self.timestamps.tz, series.timestamps.tz, "the history")
-        return self.timestamps
+        check_zones(self.rows.name, self.rows.timestamps.tz, series.timestamps.tz, "the history")
+        return self.rows.timestamps
 
     def at(self, timestamps: pd.DatetimeIndex, columns: Sequence[str]) -> Float64[np.ndarray, "h k"]:
         """Values of the given columns at the given times.
 
         Raises:
-            InputError: a column or time is missing, a timestamp occurs twice, or a cell is not a number.
+            InputError: a time is missing, a timestamp occurs twice, or a cell is not a number.
         """
         is_needed = np.full(len(timestamps), True) if self.until is None else timestamps <= self.until
-        name, needed = self.table.name, timestamps[is_needed]
-        if lacking := [column for column in columns if column not in self.table.columns]:
-            raise InputError(
-                f"{name}: future covariates missing: {listed(lacking)}; found the columns {listed(self.table.columns)}"
-            )
-        check_zones(name, self.timestamps.tz, timestamps.tz, "the history")
-        if len(repeated := self.timestamps[self.timestamps.duplicated()]):
+        name, times, needed = self.rows.name, self.rows.timestamps, timestamps[is_needed]
+        check_zones(name, times.tz, timestamps.tz, "the history")
+        if len(repeated := times[times.duplicated()]):
             raise InputError(f"{name}: duplicate timestamp {repeated[0]}; keep one row per time")
-        if len(absent := needed.difference(self.timestamps)):
-            n_known = int(needed.isin(self.timestamps).argmin())
+        if len(absent := needed.difference(times)):
+            n_known = int(needed.isin(times).argmin())
             cure = f"horizon={n_known} needs only what is there"
             cure = cure if n_known else f"add rows with {listed(columns)}, or name those that have them in future"
             raise InputError(
                 f"{name}: expected future covariates for {len(needed)} times, {needed[0]} to {needed[-1]}; "
                 f"missing: {listed([str(time) for time in absent], 3)}; {self._longer_steps(needed) or cure}"
             )
-        rows = self.timestamps.get_indexer(timestamps)
-        cells, text = read_cells(self.table, self.time_col, columns, self.timestamps)
+        places, values = times.get_indexer(timestamps), self.rows.values[:, [*map(self.rows.columns.index, columns)]]
         if self.until is not None:
-            is_absent = (rows < 0) | np.isnan(cells.values[rows]).any(axis=1)
-            rows[is_absent & ~is_needed] = self.timestamps.get_indexer(needed[-1:])[0]
+            is_absent = (places < 0) | np.isnan(values[places]).any(axis=1)
+            places[is_absent & ~is_needed] = times.get_indexer(needed[-1:])[0]
         report = Report()
-        check_doubts(self.table, columns, report)
-        check_cells(cells.take(rows), text, DatasetConfig(), report)
+        check_cells(self.rows.take(places), self.text, DatasetConfig(), report)
         report.refuse()
-        return cells.values[rows]
+        return values[places]
 
     def _longer_steps(self, needed: pd.DatetimeIndex) -> str:
         """What to do about rows at longer steps than those needed; empty if they are not."""
-        times = self.timestamps.sort_values()
+        times = self.rows.timestamps.sort_values()
         if len(times) < 2 or len(needed) < 2 or np.median(np.diff(times)) <= np.median(np.diff(needed)):
             return ""
         own, step = Frequency.closest(times)[0].code, Frequency.closest(needed)[0].code
@@ -103,23 +93,23 @@ class Futures:
     """Future covariates of each series that a table names, or of one without a name.
 
     Args:
-        name: of the table.
+        table: what they were read from.
         shared: those of any series without a name; None: the table names the series.
         by_series: those of each series.
     """
 
-    name: str
+    table: Table
     shared: Future | None
     by_series: Mapping[str, Future]
 
     def __call__(self, series: Series) -> Future:
         """Those of a series; an InputError if there are none, or no column names the series."""
         if self.shared is not None and series.series_col is not None:
-            raise self.shared.table.missing("dataset.series_col", key_columns(series.series_col)[0])
+            raise self.table.missing("dataset.series_col", key_columns(series.series_col)[0])
         if self.shared is not None:
             return self.shared
         if series.name not in self.by_series:
-            raise InputError(f"{self.name}: expected future covariates of the series {series.name}, found none")
+            raise InputError(f"{self.table.name}: expected future covariates of the series {series.name}, found none")
         return self.by_series[series.name]
 
     def of_all(self, panel: Sequence[Series], names: Collection[str]) -> list[Future]:
@@ -127,8 +117,8 @@ class Futures:
         futures = [self(series) for series in panel]
         if new := [*self.new(names)]:
             raise InputError(
-                f"{self.name}: expected series of the data, found also {listed(new, 3)}, without history; leave out "
-                "these rows, or add rows with a target (informer forecast and Forecaster.predict without training "
+                f"{self.table.name}: expected series of the data, found also {listed(new, 3)}, without history; leave "
+                "out these rows, or add rows with a target (informer forecast and Forecaster.predict without training "
                 "forecast them without any, but no totals)"
             )
         return futures
@@ -138,48 +128,43 @@ class Futures:
         return {name: future for name, future in self.by_series.items() if name not in names}
 
 
-def futures_of_table(table: Table, config: DatasetConfig, trained_format: str | None = None) -> Futures:
-    """Future covariates of each series that a table names, or of one without a name; errors as of `future_of_table`."""
-    if config.series_col not in table.columns:
-        return Futures(table.name, future_of_table(table, config, trained_format), {})
-    assert config.series_col is not None, "its name is a column"
-    codes, names = series_codes(table, config.series_col)
-    order = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-    whole = future_of_table(table.without([config.series_col]), config, trained_format, codes)
-    by_series = {
-        name: whole.take(rows, f"{table.name}, {config.series_col} {name}")
-        for name, rows in zip(names, order, strict=True)
-    }
-    return Futures(table.name, None, by_series)
+def futures_of_table(
+    table: Table, config: DatasetConfig, columns: Sequence[str], trained_format: str | None = None
+) -> Futures:
+    """Future covariates of each series that a table names, or of one without a name.
 
-
-def future_of_table(
-    table: Table, config: DatasetConfig, trained_format: str | None = None, codes: np.ndarray | None = None
-) -> Future:
-    """Future covariates from a table in the format of `config`; for `trained_format` see `find_format`, for `codes`,
-    numbers of the series, `parse_timestamps`.
+    Args:
+        columns: the covariates.
+        trained_format: see `Reading`.
 
     Raises:
-        InputError: the table has no times, or several rows in a step to which `config` joins those of the history.
+        InputError: the table has no times, not these columns, no rows, or several rows in a step to which `config`
+            joins those of the history.
     """
-    configured = config.time_col if config.time_col in table.columns else None
-    time_col = find_time_column(table, configured)
-    time_format = find_format(table, time_col, config.time_format, trained_format=trained_format)
-    timestamps = parse_timestamps(table, time_col, time_format, timezone=config.timezone, groups=codes)
-    if config.time_format is not None and len(timestamps) and timestamps.isna().all():  # written in another format
-        time_format = find_format(table, time_col, None, trained_format=trained_format)
-        timestamps = parse_timestamps(table, time_col, time_format, timezone=config.timezone, groups=codes)
-    report = Report()
-    check_times(table, time_col, timestamps, time_format, report)
-    report.refuse()
+    check_futures(columns, has_futures=True)
+    if lacking := without(columns, table.columns):
+        raise InputError(
+            f"{table.name}: future covariates missing: {listed(lacking)}; found the columns {listed(table.columns)}"
+        )
+    series_col, time_col = (name if name in table.columns else None for name in (config.series_col, config.time_col))
+    config = replace(config, columns=list(columns), series_col=series_col, time_col=time_col, since=None)
+    reading = Reading(table, config, table.name, trained_format=trained_format)
+    if config.time_format is not None and reading.rows.timestamps.isna().all():  # written in another format
+        reading = Reading(table, replace(config, time_format=None), table.name, trained_format=trained_format)
+    rows, begins = reading.timed(), [0, *reading.ends]
     if config.duplicates in ("mean", "sum") and config.frequency is not None:
         step = Frequency.parse(config.frequency)
-        if (step.strides(timestamps.unique().sort_values()) == 0).any():
+        if (step.strides(rows.timestamps.unique().sort_values()) == 0).any():
             raise InputError(
                 f"{table.name}: several rows in a step of {step.code}; dataset.duplicates={config.duplicates} joins "
                 f"those of the history only: write a row of columns known ahead for each {step.code}"
             )
-    return Future(table, time_col, timestamps)
+    futures = [
+        Future(rows.take(slice(begin, end), reading.label(k)), reading.text.get(k, {}))
+        for k, (begin, end) in enumerate(pairwise(begins))
+    ]
+    shared = futures[0] if series_col is None else None
+    return Futures(table, shared, {} if shared else dict(zip(reading.names, futures, strict=True)))
 
 
 def windows_ahead(
@@ -211,7 +196,7 @@ def windows_ahead(
     Raises:
         InputError: a series without some columns or enough rows, or a future without some columns, times or numbers.
     """
-    check_futures(columns, has_futures=futures is not None)
+    check_futures(columns.future_covariates, has_futures=futures is not None)
     recent = with_columns([each.end(sizes.seq_len) for each in series], columns.inputs)
     scalers = [scaler.of(history.name, history.values) for history in recent]
     for history in recent if not pad else ():
@@ -226,11 +211,11 @@ def windows_ahead(
     return panel, Windows.of_columns(store, columns, starts=store.first_rows, sizes=sizes)
 
 
-def check_futures(columns: Columns, *, has_futures: bool) -> None:
-    """Raise InputError if future covariates are missing or not used by the model."""
-    if columns.future_covariates and not has_futures:
-        raise InputError(f"future: expected future values of {listed(columns.future_covariates)}, found none")
-    if has_futures and not columns.future_covariates:
+def check_futures(columns: Sequence[str], *, has_futures: bool) -> None:
+    """Raise InputError if future covariates, in these columns of the model, are missing or not used by it."""
+    if columns and not has_futures:
+        raise InputError(f"future: expected future values of {listed(columns)}, found none")
+    if has_futures and not columns:
         raise InputError("future: the model has no future covariates; leave it out")
 
 

@@ -109,7 +109,7 @@ def read_changes(
 
 def changed(futures: Sequence[Future], changes: Mapping[str, Change]) -> list[Future]:
     """Future covariates with these changes."""
-    return [ChangedFuture(each.table, each.time_col, each.timestamps, changes=changes) for each in futures]
+    return [ChangedFuture(each.rows, each.text, changes=changes) for each in futures]
 
 
 def aligned(other: Forecasts, to: Forecasts) -> Forecasts:

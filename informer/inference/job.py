@@ -155,7 +155,7 @@ class Job:
         (model.scored if self.is_rolling else model).check_levels(self.settings.intervals, self.settings.ahead)
         futures = {source.future for source in sources if source.future}
         if futures:
-            check_futures(model.columns, has_futures=True)
+            check_futures(model.columns.future_covariates, has_futures=True)
         if len(futures) == 1:  # a file that they share is no error of each
             model.reader.futures(futures.pop(), "future", self.settings.dataset)
 

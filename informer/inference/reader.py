@@ -162,11 +162,11 @@ class Reader:
         Raises:
             InputError: they cannot be read, or have no times.
         """
-        input_format = input_format or InputFormat()
+        input_format, known = input_format or InputFormat(), self._saved.future_covariates
 
         def read() -> Futures:
             table, config = self._read(source, name, input_format)
-            return futures_of_table(self._coded(table), config, self._saved.data.time_format)
+            return futures_of_table(self._coded(table), config, known, self._saved.data.time_format)
 
         if not isinstance(source, Path):
             return read()

@@ -155,7 +155,7 @@ def untrained(
         return ZeroModel(panel, targets, device=device)
     futures, new, own = list[Future](), dict[str, Future](), {each.name for each in panel}
     if ahead is not None:
-        whole = futures_of_table(coded(ahead, categories.labels), config)
+        whole = futures_of_table(coded(ahead, categories.labels), config, names)
         futures = [*map(whole, panel)] if allows_new else whole.of_all(panel, own)
         new = whole.new(own)
     categorical = tuple(name for name in names if name in config.categorical)

@@ -19,7 +19,6 @@ from jaxtyping import Bool, Float64, Int
 from informer.base.errors import InputError, Repair, ReportError, counted, listed
 from informer.config.data import DatasetConfig, Duplicates, Fill
 from informer.config.overrides import to_display
-from informer.read.columns import numbers
 from informer.read.date_text import date_formats
 from informer.read.frequency import Frequency
 from informer.read.number_marks import are_smoother_as_thousands, mark_advice
@@ -983,12 +982,3 @@ def until_observed(rows: Rows, text: Mapping[str, pd.Series], config: DatasetCon
         if has_plan.any() and is_observed[has_plan].all(axis=0).any():
             line, rows, is_ahead = f"no {target}, and read as ahead of it", rows.take(~has_plan), has_plan
     return rows, f"{counted(int(is_ahead.sum()), 'row')} at the end with {line}" if is_ahead.any() else ""
-
-
-def read_cells(
-    table: Table, time_col: str, columns: Sequence[str], times: pd.DatetimeIndex
-) -> tuple[Rows, dict[str, pd.Series]]:
-    """Columns as numbers at these times, and their text cells by column, for `check_cells`."""
-    values, positions = numbers(table, columns)
-    rows = Rows(table.name, time_col, tuple(columns), times, values, table.lines)
-    return rows, {column: table.cells(column, where) for column, where in positions.items()}

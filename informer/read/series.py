@@ -210,6 +210,7 @@ class Reading:
         name: name of the series if there is one.
         categories: numbers the texts of categorical columns; None: they are numbers already.
         trained_format: for prediction, time format of the training data, which resolves ambiguous dates.
+        groups: number of the forecast, or other rows of its own times, that each row is from; None: they are series.
 
     Attributes:
         table, config: the table, and how it was read.
@@ -233,6 +234,7 @@ class Reading:
         *,
         categories: CategoryReader | None = None,
         trained_format: str | None = None,
+        groups: Int[np.ndarray, " t"] | None = None,
     ) -> None:
         if not len(table.frame):
             raise table.without_rows()
@@ -251,7 +253,8 @@ class Reading:
             columns = value_columns(table, time_col, config)
             checks.check_doubts(table, columns, self.report)
             with self.report.gathering():  # from all rows, since those of one series may be ambiguous
-                groups = codes if config.timezone is not None and len(names) > 1 else None
+                if config.timezone is not None and len(names) > 1:
+                    groups = codes
                 self.time_format, times = times_of(table, time_col, config, trained_format, groups)
         self.is_timed, places = times is not None, np.arange(len(table.frame))
         if times is None:
@@ -295,6 +298,17 @@ class Reading:
         """Name of the table, and of one of several series, for messages."""
         key = self.config.series_col
         return self.table.name if key is None or not self.is_timed else f"{self.table.name}, {key} {self.names[k]}"
+
+    def timed(self) -> checks.Rows:
+        """All rows, of which nothing but the times was checked: not the cells, nor the order and steps.
+
+        Raises:
+            ReportError: problems of the table as a whole, or of its times.
+        """
+        rows, form = self.rows, self.time_format
+        checks.check_times(self.table, rows.time_col, rows.timestamps, form, self.report, places=self.places)
+        self.report.refuse()
+        return rows
 
     def series(self, k: int = 0, **how: Any) -> Series:
         """A checked series; its warnings and repairs are logged. Arguments as of `check`.

@@ -19,15 +19,15 @@ import pandas as pd
 from jaxtyping import Float64
 
 from informer.base.errors import InputError, counted, listed
-from informer.config.data import DatasetConfig, InputFormat
+from informer.config.data import STEP, DatasetConfig, InputFormat
 from informer.members.baselines import Histories
-from informer.read.checks import Report, check_cells, check_doubts, check_times, read_cells
+from informer.read.checks import Report, Rows, check_cells, check_clock_changes
 from informer.read.columns import has_words, number_columns
 from informer.read.frequency import Frequency, on_grid
-from informer.read.series import table_of_file
+from informer.read.series import Reading, table_of_file
 from informer.read.table import Table, without
 from informer.read.time_columns import find_time_column
-from informer.read.times import check_zones, find_format, in_changing_zone, parse_timestamps, zone_advice
+from informer.read.times import check_zones
 from informer.scoring.forecasts import Forecasts
 
 log = logging.getLogger(__name__)
@@ -50,6 +50,7 @@ POINTS = ("yhat", "Point Forecast", "Point.Forecast", "predictions", "mean", ".m
 _SERIES = ("unique_id", "item_id", "series", "id")
 _VALUE = ("y", "forecast", "value", "target")
 _TIME = ("ds", "timestamp")
+_ROW = "row of the file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,28 +94,37 @@ def read_tidy(path: Path, input_format: InputFormat | None = None, *, known: Col
         time = next((name for name in (config.time_col, *_TIME) if name in columns), None)
         with suppress(InputError) if config.time_col is None else nullcontext():
             time = time or find_time_column(table, config.time_col)
-    return _rows(table) if time is None else _timed(table, config, time, known)
+    return _rows(table, config) if time is None else _timed(table, config, time, known)
 
 
-def _times(table: Table, column: str, config: DatasetConfig, by: Sequence[str]) -> tuple[pd.Series, bool, bool]:
-    """Times as timestamps or row numbers, whether they are timestamps, and whether these had a zone.
+def _read(
+    table: Table, config: DatasetConfig, time: str, names: Sequence[str], by: Sequence[str] = ()
+) -> tuple[Rows, bool]:
+    """Columns as numbers, NaN for empty cells, at times or numbers of rows; and whether they are times.
 
     Each time may occur once per value of the columns `by`.
     """
-    cells = table.frame[column]
+    cells = table.frame[time]
     if config.time_format is None and pd.api.types.is_integer_dtype(cells) and int(cells.abs().max()) < 10**7:
-        return cells, False, False
+        config = replace(config, time_format=STEP, timezone=None)  # counts have no zone
     groups = table.frame.groupby(list(by), sort=False).ngroup().to_numpy() if by and config.timezone else None
-    time_format = find_format(table, column, config.time_format)
-    times = parse_timestamps(table, column, time_format, timezone=config.timezone, groups=groups)
-    report = Report()
-    check_times(table, column, times, time_format, report)
+    how = replace(config, time_col=time, columns=[*names], series_col=None)
+    reading, report = Reading(table, how, table.name, groups=groups), Report()
+    rows, is_timed = reading.timed(), config.time_format != STEP
+    for column, values in zip(names, rows.values.T, strict=True):  # one at a time: none can be left out
+        own = replace(rows, columns=(column,), values=values[:, None])
+        check_cells(own, reading.text.get(0, {}), DatasetConfig(fill="mask"), report)
     report.refuse()
-    if not by and (rounded := on_grid(times, None)) is not None:
-        times, note = rounded
-        log.info("%s: %s", table.name, note)
-    in_utc = times.tz is not None
-    return pd.Series(times.tz_convert("UTC").tz_localize(None) if in_utc else times, index=cells.index), True, in_utc
+    if not by and is_timed and (rounded := on_grid(rows.timestamps, None)) is not None:
+        log.info("%s: %s", table.name, rounded[1])
+        return replace(rows, timestamps=rounded[0]), True
+    return rows, is_timed
+
+
+def _labels(rows: Rows, *, is_timed: bool) -> np.ndarray:
+    """Times of rows, in UTC if they have a zone, or their numbers."""
+    times = rows.timestamps.tz_convert("UTC").tz_localize(None) if rows.timestamps.tz is not None else rows.timestamps
+    return times.to_numpy() if is_timed else times.as_unit("s").asi8
 
 
 def _series_column(table: Table, config: DatasetConfig, candidates: Sequence[str]) -> str | None:
@@ -125,17 +135,6 @@ def _series_column(table: Table, config: DatasetConfig, candidates: Sequence[str
     named = [name for name in _SERIES if name in candidates]
     worded = [name for name in candidates if name != "column" and has_words(table, name)]
     return next(iter([*named, *worded]), None)
-
-
-def _numbers(table: Table, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Columns as numbers, NaN for empty cells."""
-    report, unknown = Report(), pd.DatetimeIndex(np.full(len(table.frame), "NaT", "datetime64[s]"))
-    check_doubts(table, names, report)
-    rows, text = read_cells(table, "", names, unknown)
-    for column, values in zip(names, rows.values.T, strict=True):  # one at a time: none can be left out
-        check_cells(replace(rows, columns=(column,), values=values[:, None]), text, DatasetConfig(fill="mask"), report)
-    report.refuse()
-    return dict(zip(names, rows.values.T, strict=True))
 
 
 def _timed(table: Table, config: DatasetConfig, time: str, known: Collection[str] | None) -> Tidy:
@@ -151,17 +150,6 @@ def _timed(table: Table, config: DatasetConfig, time: str, known: Collection[str
     is_written = is_long and config.series_col is None and len(leading) == 1
     series = leading[0] if is_written else _series_column(table, config, others)
     groups = list(filter(None, [series, "column" if is_long else None, origin]))
-    times, timed, in_utc = _times(table, time, config, groups)
-    if not groups and times.duplicated().any():
-        again = times[times.duplicated()].iloc[0]
-        found = in_changing_zone(pd.DatetimeIndex(times)) if timed else None
-        raise InputError(
-            f"{table.name}, column {time}: duplicate timestamp {again}; name the column that separates the series, "
-            "dataset.series_col=NAME"
-            if found is None
-            else f"{table.name}, column {time}: local time {again} occurs twice, as when clocks are set back; "
-            f"{zone_advice(found[0].tz, is_clear=found[1])}"
-        )
     numeric = {*number_columns(table, others), *_VALUE, *POINTS}  # text in the latter is an error
     values = [name for name in others if name in numeric and name != series]
     one_value = is_long or (known is None and (time in _TIME or series in _SERIES[:2]))
@@ -177,19 +165,35 @@ def _timed(table: Table, config: DatasetConfig, time: str, known: Collection[str
                 f"; the names of the ends of an interval contain its level, such as {target}_lo95 and {target}_hi95"
             )
         notes.append(f"{table.name}: columns that are not scored: {listed(unused)}{advice}")
-    cells = _numbers(table, [*used, *(["actual"] if is_long and "actual" in columns else [])])
-    keyed = pd.DataFrame({"time": times, "series": table.frame[series].astype(str) if series else ""})
-    keyed["actual"] = cells.get("actual", np.nan)
-    keyed["origin"] = np.datetime64("NaT", "ns") if origin is None else _times(table, origin, config, [])[0]
+    names = [*used, *(["actual"] if is_long and "actual" in columns else [])]
+    rows, is_timed = _read(table, config, time, names, groups)
+    if not groups and (again := rows.timestamps.duplicated()).any():
+        report = Report()
+        check_clock_changes(rows, report)
+        report.refuse()
+        place, times = int(again.argmax()), _labels(rows, is_timed=is_timed)
+        line = f"duplicate timestamp {pd.Index(times)[place]}; name the column that separates the series, "
+        raise rows.problem("duplicate", place, f"{line}dataset.series_col=NAME")
+    cells = dict(zip(names, rows.values.T, strict=True))
+    issued = None if origin is None else _read(table, config, origin, names[:1])
+    keyed = pd.DataFrame(
+        {
+            "time": _labels(rows, is_timed=is_timed),
+            "series": table.frame[series].astype(str).to_numpy() if series else "",
+            "actual": cells.get("actual", np.nan),
+            "origin": np.datetime64("NaT", "ns") if issued is None else _labels(issued[0], is_timed=issued[1]),
+        }
+    )
     frames = [
         keyed.assign(
-            column=table.frame["column"].astype(str) if is_long else target,
+            column=table.frame["column"].astype(str).to_numpy() if is_long else target,
             **{role: cells[name] for role, name in by_role.items()},
         )
         for target, by_role in roles.items()
     ]
     frame = pd.concat(frames, ignore_index=True)
-    return Tidy(name=table.name, frame=frame, timed=timed, in_utc=in_utc, notes=tuple(notes))
+    in_utc = rows.timestamps.tz is not None
+    return Tidy(name=table.name, frame=frame, timed=is_timed, in_utc=in_utc, notes=tuple(notes))
 
 
 def _roles(
@@ -272,7 +276,7 @@ def _bands(
     return bands, list(dict.fromkeys(notes))
 
 
-def _rows(table: Table) -> Tidy:
+def _rows(table: Table, config: DatasetConfig) -> Tidy:
     """Values to the right of the name; empty cells at the end of a row are not values."""
     first, *value_columns = table.columns
     if not value_columns or has_words(table, value_columns[0]):
@@ -280,7 +284,11 @@ def _rows(table: Table) -> Tidy:
             f"{table.name}: expected a time column, or one row per series (its name, then its values), found columns "
             f"{listed(table.columns)}; name the time column, dataset.time_col=NAME"
         )
-    values, n = pd.DataFrame(_numbers(table, value_columns)), len(value_columns)
+    numbered = replace(table, frame=table.frame.assign(**{_ROW: np.arange(len(table.frame))}))
+    values, n = (
+        pd.DataFrame(_read(numbered, replace(config, time_format=None), _ROW, value_columns)[0].values),
+        len(value_columns),
+    )
     is_value = values.bfill(axis=1).notna().to_numpy().ravel()
     keys = {"series": np.repeat(table.frame[first].astype(str).to_numpy(), n), "column": "y"}
     times = {"time": np.tile(np.arange(1, n + 1), len(values)), "origin": np.datetime64("NaT", "ns")}

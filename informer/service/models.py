@@ -173,7 +173,7 @@ def trained(name: str, path: Path, settings: ServeConfig) -> Model:
         frame: Source, future: Source | None, form: InputFormat, query: Query
     ) -> tuple[Sequence[Series], Part, int]:
         series, ahead = reader.read(frame, query.name or FRAME, form, future=future)
-        check_futures(columns, has_futures=bool(ahead))
+        check_futures(columns.future_covariates, has_futures=bool(ahead))
 
         def forecast(part: slice) -> Forecasts:
             known = ahead[part] or None
