@@ -79,21 +79,18 @@ class PanelEffects:
         columns: Sequence[str],
         known: Known,
         *,
-        rows: Sequence[int] | None = None,
         penalties: Sequence[float] = (),
     ) -> "PanelEffects":
         """Fit to the series of a panel, which have the columns known ahead.
 
         Args:
             panel, columns, known: the series, and see `PanelEffects`.
-            rows: rows of each series that are read; None: all.
             penalties: of each target; empty: they are chosen.
         """
-        parts = list(panel) if rows is None else [each.part(slice(n)) for each, n in zip(panel, rows, strict=True)]
-        times, values = [each.timestamps for each in parts], [column_values(each, known.columns) for each in parts]
+        times, values = [each.timestamps for each in panel], [column_values(each, known.columns) for each in panel]
         terms = Terms.of(
             max(times, key=len),
-            np.concatenate([values[place] for place in evenly(len(parts), MOST_IN_TERMS)]),
+            np.concatenate([values[place] for place in evenly(len(panel), MOST_IN_TERMS)]),
             known.columns,
             categorical=known.categorical,
             step=panel[0].frequency,
@@ -103,7 +100,7 @@ class PanelEffects:
             Effects.fit(
                 times,
                 values,
-                [column_values(each, [name])[:, 0] for each in parts],
+                [column_values(each, [name])[:, 0] for each in panel],
                 terms,
                 penalty=penalties[place] if penalties else None,
             )

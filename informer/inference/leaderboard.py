@@ -27,7 +27,6 @@ from informer.data.dataset import Provenance, Source, panel_sha256
 from informer.data.seasonality import bridged
 from informer.data.store import with_columns
 from informer.inference.model import TrainedModel
-from informer.inference.rolling import windows_of
 from informer.inference.zero import LEAST_HISTORY, MOST_WINDOWS, ZeroModel, mean_error
 from informer.members.baselines import naive_quantiles_after
 from informer.members.peers import PEERS, peer
@@ -36,11 +35,11 @@ from informer.members.zero import Histories, network_seasons
 from informer.read.series import Series, column_values
 from informer.read.split import cut_rows, lookback, split_for
 from informer.read.table import without
-from informer.scoring.backtest import DECILES, backtest
+from informer.scoring.backtest import DECILES
 from informer.scoring.bootstrap import Winner, skill_interval, skill_of, verdict
-from informer.scoring.forecasts import Forecasts, joined
+from informer.scoring.forecasts import Forecasts
 from informer.scoring.metrics import inside_cells, scores_table
-from informer.scoring.origins import newest, thinned
+from informer.scoring.origins import Origins, before, newest, thinned
 from informer.scoring.scores import ORIGINAL, Scores
 from informer.training.folder import RunFolder
 from informer.training.run import train
@@ -77,46 +76,6 @@ class Leaderboard:
         return scores_table(["model"], rows, self.table["model"].iloc[0])
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class _Task:
-    """What is forecast.
-
-    Args:
-        subject: the series that are tested, with all of their rows.
-        horizon: rows of each forecast.
-        n_tests: forecasts of each series and column.
-        device: as of `leaderboard`.
-    """
-
-    subject: ZeroModel
-    horizon: int
-    n_tests: int
-    device: str
-
-    @property
-    def origins(self) -> list[tuple[int, int]]:
-        """Series, and rows before each forecast, oldest first."""
-        lasts = [len(each) - self.horizon for each in self.subject.panel]
-        return [(place, end) for place, last in enumerate(lasts) for end in newest(1, last, self.horizon, self.n_tests)]
-
-    @property
-    def histories(self) -> list[np.ndarray]:
-        """The values of each column before each forecast."""
-        values = [column_values(each, self.subject.columns) for each in self.subject.panel]
-        return [column for place, end in self.origins for column in values[place][:end].T]
-
-    @property
-    def owners(self) -> np.ndarray:
-        """Number of the series and column of each history."""
-        n = len(self.subject.columns)
-        return np.concatenate([place * n + np.arange(n) for place, _ in self.origins])
-
-    @property
-    def before(self) -> list[Series]:
-        """The rows before the first forecast of each series."""
-        return [each.part(slice(len(each) - self.n_tests * self.horizon)) for each in self.subject.panel]
-
-
 def leaderboard(
     subject: ZeroModel, models: Sequence[str], horizon: int, *, device: str, settings: Mapping[str, Any] | None = None
 ) -> Leaderboard:
@@ -139,10 +98,13 @@ def leaderboard(
     for name in without(models, known):
         raise InputError(f"models: expected some of {listed(known)}, found {name!r}{nearest(str(name), known)}")
     peers = {name: peer(name) for name in models if name in PEERS}  # refused before anything is computed
-    task, notes = _task(subject, horizon, device)
-    scores = Scores(subject.columns, [each.name for each in task.subject.panel], units=(ORIGINAL,), metric="mae")
+    own, origins, notes = _tested(subject, horizon, device)
+    scores = Scores(own.columns, [each.name for each in own.panel], units=(ORIGINAL,), metric="mae")
+    values, n, season = [column_values(each, own.columns) for each in own.panel], len(own.columns), own.seasons[0]
+    histories = [column for place, end in origins for column in values[place][:end].T]
+    owners = np.concatenate([place * n + np.arange(n) for place, _ in origins])
     began, seconds = time.process_time(), dict[str, float]()
-    zero, naive = _zero_and_naive(task, with_zero="zero" in models)
+    zero, naive = _zero_and_naive(own, origins, horizon, with_zero="zero" in models)
     seconds["zero"] = time.process_time() - began
     for name in models:
         report(f"testing {name}")
@@ -150,19 +112,18 @@ def leaderboard(
         if name == "zero":
             paths = zero
         elif name == "theta":
-            past = Histories.of(task.histories, task.subject.seasons)
-            values, observed = map(torch.from_numpy, (past.values, past.observed))
-            found = theta(values, observed, task.subject.seasons[0], horizon).numpy()
+            past = Histories.of(histories, own.seasons)
+            parts = torch.from_numpy(past.values), torch.from_numpy(past.observed)
+            found = theta(*parts, season, horizon).numpy()
             paths = replace(naive, mean=past.bounded(found[..., None])[..., 0])
         elif name == "naive":
-            quantiles = naive_quantiles_after(task.histories, task.subject.seasons[0], naive.mean, DECILES)
+            quantiles = naive_quantiles_after(histories, season, naive.mean, DECILES)
             paths = replace(naive, levels=quantiles)
         elif name in peers:
-            histories = [*map(bridged, task.histories)]
-            mean, levels = peers[name](histories, task.owners, task.subject.seasons[0], horizon, DECILES)
+            mean, levels = peers[name]([*map(bridged, histories)], owners, season, horizon, DECILES)
             paths = replace(naive, mean=mean, levels=levels)
         else:
-            trained = _trained(name, task, settings or {})
+            trained = _trained(name, own, origins, horizon, {"device": device} | {**(settings or {})})
             paths = replace(naive, mean=trained.mean, levels=trained.levels)
         seconds[name] = seconds.get(name, 0.0) + time.process_time() - began
         if paths.levels:
@@ -174,8 +135,8 @@ def leaderboard(
     return _compared(scores, seconds, notes)
 
 
-def _task(subject: ZeroModel, horizon: int, device: str) -> tuple[_Task, list[str]]:
-    """The series that are long enough, at most MOST_WINDOWS forecasts of them, and notes on the others."""
+def _tested(subject: ZeroModel, horizon: int, device: str) -> tuple[ZeroModel, Origins, list[str]]:
+    """The series that are long enough, with all of their rows; at most MOST_WINDOWS origins; notes on other series."""
     rows = sorted(map(len, subject.panel))[len(subject.panel) // 2]
     n_tests = min(max(int((1 - LEAST_SHARE) * rows) // horizon, 1), MOST_TESTS)
     least = n_tests * horizon + max(LEAST_HISTORY, subject.seasons[0] + 1, horizon)
@@ -188,35 +149,37 @@ def _task(subject: ZeroModel, horizon: int, device: str) -> tuple[_Task, list[st
     if len(chosen) < len(long):
         notes.append(f"tested: {len(chosen)} of {len(long)} series, evenly spaced")
     own = ZeroModel(chosen, subject.columns, device=device, known=subject.known, categories=subject.categories)
-    task = _Task(subject=own, horizon=horizon, n_tests=n_tests, device=device)
-    own.seasons = network_seasons(task.before, own.columns)
-    return task, notes
+    lasts = [len(each) - horizon for each in chosen]
+    origins = [(place, end) for place, last in enumerate(lasts) for end in newest(1, last, horizon, n_tests)]
+    own.seasons = network_seasons(before(chosen, origins), own.columns)
+    return own, origins, notes
 
 
-def _zero_and_naive(task: _Task, *, with_zero: bool) -> tuple[Forecasts, Forecasts]:
+def _zero_and_naive(
+    model: ZeroModel, origins: Origins, horizon: int, *, with_zero: bool
+) -> tuple[Forecasts, Forecasts]:
     """Forecasts of the pretrained network, if asked for, and of the seasonal naive without quantiles."""
-    model = task.subject
     if model.known is not None and with_zero:  # how columns are used is chosen before the first forecast
-        model.evaluate(task.horizon, panel=task.before)
+        model.evaluate(horizon, panel=before(model.panel, origins))
     levels = [round(200 * level - 100) for level in DECILES if level > MEDIAN]
     kinds: Sequence[str] | None = None if with_zero else []
-    found = model.backtest(task.origins, horizon=task.horizon, levels=levels, kinds=kinds, of_constants=True)
+    found = model.backtest(origins, horizon=horizon, levels=levels, kinds=kinds, of_constants=True)
     own, *_ = found.values()
     *_, naive, _ = found.values()
     return replace(own, bands={}, levels=own.quantiles), naive
 
 
-def _trained(name: str, task: _Task, settings: Mapping[str, Any]) -> Forecasts:
+def _trained(name: str, subject: ZeroModel, origins: Origins, horizon: int, settings: Mapping[str, Any]) -> Forecasts:
     """Forecasts of a model that is trained on the rows before the first forecast."""
     from informer.config.hydra_compose import compose
 
-    panel, subject, horizon = task.before, task.subject, task.horizon
+    panel = before(subject.panel, origins)
     known = () if subject.known is None else subject.known.columns
     rows = min(map(len, panel))
     given = {key: value for key, value in settings.items() if key.partition(".")[0] not in OF_TABLE}
-    lengths = {} if "seq_len" in given else {"seq_len": (seq_len := lookback(rows, horizon, task.subject.seasons[0]))}
+    lengths = {} if "seq_len" in given else {"seq_len": (seq_len := lookback(rows, horizon, subject.seasons[0]))}
     lengths |= {} if "label_len" in given or not lengths else {"label_len": seq_len // 2}
-    defaults = {"device": task.device, "trainer.tracker": [], "dataset": "csv", **lengths}
+    defaults = {"trainer.tracker": [], "dataset": "csv", **lengths}
     config = compose({**defaults, **given, "model": name, "pred_len": horizon, "targets": [*subject.columns]})
     has_gaps = any(np.isnan(each.values).any() for each in panel)
     dataset = replace(config.dataset, split=split_for(rows, horizon), fill="mask" if has_gaps else None)
@@ -236,17 +199,8 @@ def _trained(name: str, task: _Task, settings: Mapping[str, Any]) -> Forecasts:
             Console(quiet=True),
             read=lambda: source,
         )
-        model = TrainedModel.load(run.path, device=task.device)
-    return _at(model, subject.panel, task.origins)
-
-
-def _at(model: TrainedModel, panel: Sequence[Series], origins: Sequence[tuple[int, int]]) -> Forecasts:
-    """Forecasts of a trained model from some origins (series, and rows before it), which are in order."""
-    member, parts = replace(model.member, levels=DECILES), list[Forecasts]()
-    for place in sorted({place for place, _ in origins}):
-        starts = [end - model.sizes.first for owner, end in origins if owner == place]
-        parts += backtest(member, windows_of(model, [panel[place]], starts), [panel[place]], model.columns.targets)
-    return joined(parts)
+        model = TrainedModel.load(run.path, device=config.device)
+    return model.backtest(origins, panel=subject.panel)
 
 
 def gain_of_training(model: TrainedModel, subject: ZeroModel) -> float:
@@ -263,19 +217,19 @@ def gain_of_training(model: TrainedModel, subject: ZeroModel) -> float:
         return 0.0
     targets, sizes, split = model.columns.targets, model.sizes, model.checkpoint.settings.dataset.split
     panel = subject.panel[:: -(-len(subject.panel) * len(targets) // MOST_WINDOWS)]
-    most, origins, before = MOST_WINDOWS // (len(panel) * len(targets)), list[tuple[int, int]](), list[Series]()
+    most, origins, early = MOST_WINDOWS // (len(panel) * len(targets)), list[tuple[int, int]](), list[Series]()
     for place, series in enumerate(panel):
         rows = cut_rows(series.timestamps, series.frequency, split).clip(len(series)).val
         ends = thinned(max(rows.start, sizes.first), rows.stop - sizes.pred_len, most)
         origins += [(place, end) for end in ends]
-        before.append(series.part(slice(rows.start)))
+        early.append(series.part(slice(rows.start)))
     if not origins:
         return 0.0
     rule = ZeroModel(panel, targets, device=str(model.device), known=subject.known, categories=subject.categories)
     if rule.known is not None:
-        rule.evaluate(sizes.pred_len, panel=before)
+        rule.evaluate(sizes.pred_len, panel=early)
     found = rule.backtest(origins, horizon=sizes.pred_len)[rule.kind]
-    errors = mean_error(replace(found, mean=_at(model, panel, origins).mean)), mean_error(found)
+    errors = mean_error(replace(found, mean=model.backtest(origins, panel=panel).mean)), mean_error(found)
     return max(1 - errors[0] / errors[1], 0.0) if errors[1] else 0.0
 
 

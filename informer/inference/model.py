@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import final
 
@@ -20,11 +21,12 @@ from informer.base.runtime import pick_device
 from informer.checkpoint.restore import restore_model
 from informer.config.data import date_problems
 from informer.data.history import Future, future_index, windows_ahead
-from informer.data.windows import Batch
+from informer.data.store import build_store, with_columns
+from informer.data.windows import Batch, Windows
 from informer.inference.reader import Reader
 from informer.read.frequency import Frequency
 from informer.read.series import Series
-from informer.scoring.backtest import Member, backtest
+from informer.scoring.backtest import DECILES, Member, backtest
 from informer.scoring.forecasts import Forecasts, joined
 from informer.scoring.intervals import (
     NOTHING_LEARNED,
@@ -32,6 +34,7 @@ from informer.scoring.intervals import (
     saved_calibration,
     validation_rows,
 )
+from informer.scoring.origins import Origins
 from informer.scoring.scores import too_narrow
 
 log = logging.getLogger(__name__)
@@ -202,6 +205,31 @@ class TrainedModel:
         paths = paths.until(np.repeat(lengths, len(targets)))
         paths.check_finite()
         return paths
+
+    def backtest(
+        self, origins: Origins, *, panel: Sequence[Series], horizon: int | None = None, levels: Sequence[int] = ()
+    ) -> Forecasts:
+        """Forecasts from some origins of a panel, also at DECILES; pred_len rows without a horizon."""
+        member, parts = replace(self.member, levels=DECILES), list[Forecasts]()
+        for place, some in groupby(origins, itemgetter(0)):
+            windows = self.windows([panel[place]], [end - self.sizes.first for _, end in some])
+            parts += backtest(member, windows, [panel[place]], self.columns.targets, horizon=horizon, levels=levels)
+        return joined(parts)
+
+    def windows(self, panel: Sequence[Series], starts: Sequence[int] | np.ndarray) -> Windows:
+        """The windows that begin at some rows of series.
+
+        A series without a scaler from training is scaled by its history at the first origin.
+        """
+        panel = with_columns(panel, self.columns.inputs)
+        store = build_store(
+            panel,
+            scalers=[self.scaler.of(series.name, series.values[: self.sizes.seq_len]) for series in panel],
+            calendar=self.calendar,
+            device=self.device,
+            trained=self.checkpoint.data.names,
+        )
+        return Windows.of_columns(store, self.columns, starts=torch.tensor(starts, dtype=torch.int64), sizes=self.sizes)
 
     def warn_about_equal(self, paths: Forecasts) -> None:
         """Warn once if some of these paths have no quantiles."""

@@ -32,9 +32,7 @@ from informer.config.model import checked
 from informer.data.columns import Trained
 from informer.data.dataset import Data, build_data
 from informer.data.recorded import Recorded, find_again
-from informer.data.windows import Windows
-from informer.members.attention_maps import attention_maps
-from informer.members.network import ForecastModel
+from informer.members.attention_maps import attention_figures
 from informer.read.files import list_files
 from informer.read.frequency import Frequency
 from informer.scoring.evaluate import score
@@ -129,8 +127,7 @@ def rescore(settings: EvalConfig, console: Console) -> Scores:
     output = Path(settings.output) if settings.output else path.parent / EVALUATION
     if not settings.output:
         refuse_link(output)
-    names = (*REPORT, BY_SERIES, TEST_FORECASTS, ATTENTION, BY_STEP)
-    written = [output / name for name in names]
+    written = [output / name for name in (*REPORT, BY_SERIES, TEST_FORECASTS, ATTENTION, BY_STEP)]
     overwrite = settings.overwrite or not settings.output
     with logging_to(console), only_output(output, written, inputs=[path], overwrite=overwrite):
         data = trained_data(saved, device, dataset=settings.dataset, data_dir=settings.data_dir)
@@ -146,25 +143,14 @@ def rescore(settings: EvalConfig, console: Console) -> Scores:
             by_step = {name: evaluation.values(name, "scaled", "step")["mse"].tolist() for name in evaluation.names}
             save_figure(plot_error_by_step(by_step), output / BY_STEP)
         if settings.plots == "attention":
-            _draw_attention(model, data.test, output)
+            # horizons do not overlap, since neighbours look alike
+            chosen = range(0, len(data.test), data.sizes.pred_len)[:ATTENTION_WINDOWS]
+            names = [f"test window {number}" for number in chosen]
+            for name, figure in attention_figures(model, data.test.batch(torch.tensor(chosen)), names):
+                save_figure(figure, output / f"attention_{name.replace(' ', '_')}.png")
     console.print(evaluation.table())
     for line in [*evaluation.remarks, f"{evaluation.model}: {evaluation.verdict}", f"report: {output}"]:
         say(console, line)
     if evaluation.warning:
         say(console, f"warning: {evaluation.warning}")
     return evaluation
-
-
-def _draw_attention(model: ForecastModel, windows: Windows, output: Path) -> None:
-    """Plot the maps of the first test windows with non-overlapping horizons, since neighbours look alike."""
-    from torch.utils.tensorboard import SummaryWriter
-
-    from informer.base.plots import plot_attention, save_figure
-
-    chosen = range(0, len(windows), windows.sizes.pred_len)[:ATTENTION_WINDOWS]
-    names = [f"test window {number}" for number in chosen]
-    with SummaryWriter(str(output)) as writer:
-        for each in attention_maps(model, windows.batch(torch.tensor(chosen))):
-            figure = plot_attention(each.weights.numpy(), lengths=each.lengths, rows=names, layer_name=each.layer_name)
-            save_figure(figure, output / f"attention_{each.layer_name.replace(' ', '_')}.png")
-            writer.add_figure(f"attention/{each.layer_name}", figure, close=False)

@@ -35,7 +35,7 @@ from informer.base.files import replacing, write_atomic
 from informer.config.commands import Format, PredictConfig
 from informer.config.data import InputFormat
 from informer.data.panel import and_more
-from informer.data.store import build_store, with_columns
+from informer.data.store import with_columns
 from informer.data.windows import Windows, are_observed, observed_rows
 from informer.inference.model import TrainedModel
 from informer.inference.reader import LEFT_OUT, Source
@@ -55,7 +55,7 @@ from informer.read.series import Series, column_values
 from informer.read.times import check_zones
 from informer.scoring.backtest import AT_ONCE, DECILES, backtest
 from informer.scoring.evaluate import calibrated, mase_scale
-from informer.scoring.forecasts import Forecasts, joined
+from informer.scoring.forecasts import Forecasts
 from informer.scoring.origins import every, spread
 from informer.scoring.scores import Scores
 
@@ -232,29 +232,13 @@ def baselines_before(model: TrainedModel, training: Sequence[Series]) -> tuple[l
     firsts = [begin + np.arange(n) for begin, n in zip(begins, counts, strict=True)]
     early = np.concatenate([each[: len(each) - int(VALIDATION * len(each))] for each in firsts])
     later = np.concatenate([each[len(each) - int(VALIDATION * len(each)) :] for each in firsts])
-    train = windows_of(model, training, early)
+    train = model.windows(training, early)
     val = train.at(torch.from_numpy(later))
     fitted: list[FittedBaseline] = [best_seasonal_naive(training, model.columns, val if len(val) else train)]
     if len(train) and len(val):
         effects = fit_known(model.checkpoint.dims, train, val, lag=training[0].frequency.season)
         fitted.append(fit_ridge(train, val, positions, known=effects))
     return fitted, train, val
-
-
-def windows_of(model: TrainedModel, panel: Sequence[Series], starts: Sequence[int] | np.ndarray) -> Windows:
-    """The windows of the model that begin at some rows of series.
-
-    A series without a scaler from training is scaled by its history at the first origin.
-    """
-    panel = with_columns(panel, model.columns.inputs)
-    store = build_store(
-        panel,
-        scalers=[model.scaler.of(series.name, series.values[: model.sizes.seq_len]) for series in panel],
-        calendar=model.calendar,
-        device=model.device,
-        trained=model.checkpoint.data.names,
-    )
-    return Windows.of_columns(store, model.columns, starts=torch.tensor(starts, dtype=torch.int64), sizes=model.sizes)
 
 
 MAX_ORIGINS, MOST_HELD = 256, 24
@@ -298,7 +282,7 @@ def roll_panel(
         truth, first = column_values(series, targets), firsts[0] + model.sizes.first
         unit = known.get(series.name) or mase_scale(truth[:first], series.frequency.season, range(len(targets)))
         roll = partial(
-            backtest, windows=windows_of(model, [series], firsts), panel=[series], columns=targets, batch_size=at_once,
+            backtest, windows=model.windows([series], firsts), panel=[series], columns=targets, batch_size=at_once,
             horizon=horizon, change=np.array([unit]),
         )  # fmt: skip
         adapt = Tracking(levels, delay) if rolling.adaptive and levels else None
@@ -328,18 +312,17 @@ def held_out(
     Args:
         tables: series, or tables and their names; of a table that is too short for one origin there is nothing.
     """
-    model, panel, parts, reach = model.scored, list[Series](), list[Forecasts](), model.reach(horizon)
-    levels, needed = model.member.supported(levels), model.sizes.seq_len + reach
+    model, panel, origins, reach = model.scored, list[Series](), list[tuple[int, int]](), model.reach(horizon)
     for each in tables:
         with suppress(InputError):
             panel += [each] if isinstance(each, Series) else model.reader.series(*each, input_format, ahead=reach)
-    for series in panel:
+    for place, series in enumerate(panel):
         with suppress(InputError):  # without a row after its training rows
-            first = first_origin(model, series, None)
-            if firsts := spread(first, len(series) - needed, MOST_HELD):
-                windows, columns = windows_of(model, [series], firsts), model.columns.targets
-                parts += backtest(model.member, windows, [series], columns, horizon=horizon, levels=levels)
-    return joined(parts) if parts else None
+            first = first_origin(model, series, None) + model.sizes.first
+            ends = spread(first, len(series) - reach + model.sizes.offset, MOST_HELD)
+            origins += [(place, end) for end in ends]
+    levels = model.member.supported(levels)
+    return model.backtest(origins, panel=panel, horizon=horizon, levels=levels) if origins else None
 
 
 def origins(model: TrainedModel, series: Series, rolling: PredictConfig, *, first: int = 0) -> list[int]:

@@ -29,7 +29,7 @@ from informer.networks.ops.zero_inputs import COUNTED
 from informer.read.series import Series, column_values
 from informer.scoring.forecasts import Forecasts, in_utc, joined, keys_of
 from informer.scoring.metrics import seasonal_scale
-from informer.scoring.origins import every, spread
+from informer.scoring.origins import Origins, before, every, spread
 from informer.scoring.scores import Scores
 
 LEAST_ORIGINS, MOST_ORIGINS, MOST_WINDOWS = 10, 20, 2000
@@ -213,7 +213,7 @@ class ZeroModel:
     def _from(
         self,
         panel: Sequence[Series],
-        origins: Sequence[tuple[int, int]],
+        origins: Origins,
         seasons: tuple[int, int],
         horizon: int,
         levels: Sequence[int],
@@ -258,7 +258,7 @@ class ZeroModel:
 
     def backtest(
         self,
-        origins: Sequence[tuple[int, int]],
+        origins: Origins,
         *,
         horizon: int,
         panel: Sequence[Series] | None = None,
@@ -278,9 +278,9 @@ class ZeroModel:
             of_constants: also intervals after constant histories, of a single value.
         """
         panel = self.panel if panel is None else panel
-        first = dict(sorted(origins, reverse=True))  # the earliest of each series
-        before = [first.get(place, len(each)) for place, each in enumerate(panel)]
-        self._effects = None if self.known is None else PanelEffects.fit(panel, self.columns, self.known, rows=before)
+        self._effects = None
+        if self.known is not None:
+            self._effects = PanelEffects.fit(before(panel, origins), self.columns, self.known)
         kinds = [self.kind] if kinds is None else kinds
         last, mean = ("seasonal naive", "seasonal mean") if self.seasons[0] > 1 else ("naive", "mean")
         parts, by_age, n = defaultdict[str, list[Forecasts]](list), defaultdict[int, list[int]](list), len(self.columns)
@@ -316,7 +316,7 @@ class ZeroModel:
         Raises:
             InputError: a series has too few rows.
         """
-        steps, origins, before = self.steps(horizon), list[tuple[int, int]](), list[Series]()
+        steps, origins = self.steps(horizon), list[tuple[int, int]]()
         for place, series in enumerate(self.panel):
             first = self._least(series, steps) if start is None else row_of(start, series, "start")
             ends = every(max(first, 1), len(series) - steps, stride or steps)
@@ -326,9 +326,8 @@ class ZeroModel:
                     f"found {len(series)}"
                 )
             origins += [(place, end) for end in ends]
-            before.append(series.part(slice(ends[0])))
         if self.known is not None:
-            self.evaluate(steps, panel=before)
+            self.evaluate(steps, panel=before(self.panel, origins))
         paths = self.backtest(origins, horizon=steps, levels=levels)[self.kind]
         owners = np.repeat([place for place, _ in origins], len(self.columns))
         by_series = (paths.part(np.flatnonzero(owners == place)) for place in range(len(self.panel)))

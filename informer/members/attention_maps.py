@@ -1,9 +1,11 @@
 """Attention maps of a model: the `weights` of every layer and head on some windows."""
 
 import logging
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +15,9 @@ from torch import Tensor
 from informer.data.windows import Batch
 from informer.members.network import ForecastModel, model_output
 from informer.networks.attention.base import Attention
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +58,15 @@ def attention_maps(model: ForecastModel, batch: Batch) -> list[AttentionMap]:
         model_output(model, batch)
     maps = (_map(place, layers[place].attention, layer_inputs) for place, layer_inputs in inputs.items())
     return [attention_map for attention_map in maps if attention_map is not None]
+
+
+def attention_figures(model: ForecastModel, batch: Batch, names: Sequence[str]) -> Iterator[tuple[str, "Figure"]]:
+    """A picture of the map of each layer, by its name; `names` are those of the windows."""
+    from informer.base.plots import plot_attention
+
+    for each in attention_maps(model, batch):
+        of, lengths = each.layer_name, each.lengths
+        yield of, plot_attention(each.weights.numpy(), lengths=lengths, rows=names, layer_name=of)
 
 
 def _note(inputs: dict[str, list[tuple[Tensor, ...]]], place: str, _: Attention, operands: tuple[Tensor, ...]) -> None:

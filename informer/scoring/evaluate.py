@@ -22,7 +22,7 @@ from informer.read.frequency import Unit
 from informer.scoring.backtest import BATCH, DECILES, Member, backtest
 from informer.scoring.intervals import REPORTED_LEVELS, Calibration
 from informer.scoring.metrics import seasonal_scale
-from informer.scoring.residuals import lag_of, residuals
+from informer.scoring.residuals import Sample, lag_of, residuals
 from informer.scoring.scores import Scores
 
 MAPS_CELLS = 1 << 19
@@ -211,6 +211,7 @@ def score(
     batch_size: int,
     calibration: Calibration | None = None,
     baselines: Sequence[Member] | None = None,
+    sample: Sample | None = None,
 ) -> Scores:
     """Score the model, its intervals and quantiles, and the baselines on the test part; sets eval mode.
 
@@ -219,6 +220,7 @@ def score(
         batch_size: windows per batch, see `scored_at_once`.
         calibration: calibration of the model's intervals, if any.
         baselines: see `baselines_for`, which is called without them.
+        sample: gets the forecasts.
 
     Raises:
         InputError: a part without windows.
@@ -227,6 +229,7 @@ def score(
     batch_size = scored_at_once(model, batch_size, data)
     baselines = baselines_for(data, model) if baselines is None else baselines
     member = Member.of_model(model, calibration, DECILES)
+    member = member if sample is None else sample.of(member)
     scores = compare(member, data, batch_size=batch_size, baselines=baselines)
     adds = adds_to_a_start(model, data.test)
     scores.further = {"is_idle": adds is False}

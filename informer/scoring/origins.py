@@ -3,6 +3,19 @@
 Users get `every` one, tests are the `newest`, errors of earlier forecasts are `spread`, and samples are `thinned`.
 """
 
+from collections.abc import Sequence
+
+from informer.read.series import Series
+
+Origins = Sequence[tuple[int, int]]
+"""Series, by their place in a panel, and rows before a forecast; those of a series follow one another."""
+
+
+def before(panel: Sequence[Series], origins: Origins) -> list[Series]:
+    """The rows of each series before its first origin; all of one without an origin."""
+    first = dict(sorted(origins, reverse=True))
+    return [each.part(slice(first.get(place, len(each)))) for place, each in enumerate(panel)]
+
 
 def every(first: int, last: int, stride: int) -> range:
     """Those a stride apart, from the first one on."""

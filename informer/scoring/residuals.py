@@ -5,7 +5,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, final
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,8 @@ from torch import Tensor
 from informer.data.dataset import Data
 from informer.data.windows import Batch, Windows
 from informer.members.network import ForecastModel, model_forecast
-from informer.scoring.backtest import passes
+from informer.networks.models.base import point
+from informer.scoring.backtest import Member, passes
 from informer.scoring.intervals import LEAST, LEVELS, POWERS, ROUNDING, Calibration, Variation, differences, rank
 
 MAX_NUMBERS = 1 << 27
@@ -169,6 +170,7 @@ def residuals(
     targets: Sequence[int],
     n_rolled: int = 0,
     most: int | None = None,
+    known: Float[Tensor, "_ pred_len n"] | None = None,
 ) -> Residuals:
     """Residuals of a forecaster on windows that it was not fitted on.
 
@@ -182,15 +184,19 @@ def residuals(
         targets: indices of the targets among the inputs.
         n_rolled: blocks of pred_len rows to forecast recursively after the first.
         most: maximum number of windows.
+        known: scaled forecasts of these windows, if there are some already; see `Sample`.
     """
     forecast = partial(model_forecast, model) if isinstance(model, ForecastModel) else model
     starts, pred_len = windows.starts, windows.sizes.pred_len
 
-    def errors_of(chosen: Windows, blocks: range) -> Residuals:
+    def errors_of(chosen: Windows, blocks: range, forecasts: Tensor | None = None) -> Residuals:
         parts = list[Residuals]()
         for indices in torch.arange(len(chosen)).split(batch_size):
             part = chosen.at(chosen.starts[indices])
-            found = [*passes(forecast, part, targets=targets, horizon=blocks.stop * pred_len, within=starts)]
+            if forecasts is None:
+                found = [*passes(forecast, part, targets=targets, horizon=blocks.stop * pred_len, within=starts)]
+            else:
+                found = [(part.batch(torch.arange(len(part))), forecasts[indices].to(starts.device))]
             is_held_out, errors = torch.ones_like(part.starts, dtype=torch.bool), list[Tensor]()
             for block, (batch, rows) in enumerate(found):
                 # a later horizon must be that of a window which was held out as well; none crosses into another series
@@ -202,15 +208,40 @@ def residuals(
             parts.append(Residuals(*own, lag, series=batch.series.cpu()))
         return joined_errors(parts).over(chosen)
 
-    # at most `most` windows and MAX_NUMBERS values
-    per_window = windows.batch(torch.tensor([0])).target.numel()
-    every = -(-len(windows) // min(max(MAX_NUMBERS // per_window, 1), most or len(windows)))
-    known = errors_of(windows.at(starts[::every]), range(1))
+    errors = errors_of(windows.at(starts[:: distance(windows, len(targets), most)]), range(1), known)
     followed = starts[torch.isin(starts + pred_len, starts)]
     if n_rolled and len(followed):
         rolled = errors_of(windows.at(followed).thinned(MOST_ROLLED), range(1, n_rolled + 1))
-        known = replace(known, rolled=rolled)
-    return known
+        errors = replace(errors, rolled=rolled)
+    return errors
+
+
+def distance(windows: Windows, n: int, most: int | None) -> int:
+    """How far apart the windows are whose errors are computed: at most `most`, of at most MAX_NUMBERS values of n
+    targets."""
+    per_window = windows.sizes.pred_len * n
+    return -(-len(windows) // min(max(MAX_NUMBERS // per_window, 1), most or len(windows)))
+
+
+@final
+class Sample:
+    """Scaled forecasts of evenly spaced windows, kept while all of them are scored, so that `residuals` needs no other
+    pass; arguments as of `distance`."""
+
+    def __init__(self, windows: Windows, n: int, most: int) -> None:
+        self.kept, self._every, self._seen = list[Tensor](), distance(windows, n, most), 0
+
+    def of(self, member: Member) -> Member:
+        """The member, of whose forecasts of all windows in order some are kept."""
+
+        def output(batch: Batch) -> Tensor:
+            found = member.output(batch)
+            chosen = point(found, member.quantiles)[-self._seen % self._every :: self._every]
+            self.kept.append(chosen.to("cpu", copy=True))
+            self._seen += len(found)
+            return found
+
+        return replace(member, output=output)
 
 
 def joined_errors(parts: Sequence[Residuals]) -> Residuals:

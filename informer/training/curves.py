@@ -23,7 +23,7 @@ from informer.base.console import step_bar
 from informer.config.training import DISTRIBUTIONS, TrainConfig, TrainerConfig
 from informer.data.dataset import Data
 from informer.data.windows import Batch
-from informer.members.attention_maps import attention_maps
+from informer.members.attention_maps import attention_figures
 from informer.members.baselines import FittedBaseline
 from informer.members.network import ForecastModel, model_forecast
 from informer.scoring.backtest import Member, backtest
@@ -207,13 +207,11 @@ def track_epoch(tracker: Tracker, model: ForecastModel, data: Data, epoch: int, 
     if "weights" in trainer.track_also:
         values |= {f"weights/{name}": float(parameter.detach().norm()) for name, parameter in model.named_parameters()}
     if "attention" in trainer.track_also and tracker.takes_pictures:
-        from informer.base.plots import plot_attention, png
+        from informer.base.plots import png
 
         window = data.val.batch(torch.tensor([len(data.val) // 2]))
-        for each in attention_maps(model, window):
-            names = ["validation window"]
-            figure = plot_attention(each.weights.numpy(), lengths=each.lengths, rows=names, layer_name=each.layer_name)
-            values[f"attention/{each.layer_name}"] = png(figure, dpi=100)
+        for name, figure in attention_figures(model, window, ["validation window"]):
+            values[f"attention/{name}"] = png(figure, dpi=100)
     tracker.log(epoch, values)
 
 

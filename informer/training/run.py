@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
 
+import torch
 from rich.console import Console
 from torch import Tensor
 
@@ -33,7 +34,7 @@ from informer.networks.models.zero import ZeroConfig
 from informer.scoring import intervals
 from informer.scoring.bootstrap import Winner
 from informer.scoring.evaluate import baselines_for, fit_baselines, score, scored_at_once
-from informer.scoring.residuals import MOST_RECENT, joined_errors, residuals_of
+from informer.scoring.residuals import MOST_RECENT, Sample, joined_errors, residuals_of
 from informer.scoring.results import save_results
 from informer.scoring.scores import Scores
 from informer.training.curves import Tracker, reference_losses
@@ -259,15 +260,15 @@ def score_best(
     errors = calibration_errors(best, settings, data)
     calibration = None if errors is None else errors.calibration()
     calibrated = baselines_for(data, best, baselines)
-    batch_size = settings.trainer.eval_batch_size
-    evaluation = score(best, data, batch_size=batch_size, calibration=calibration, baselines=calibrated)
+    batch_size, sample = settings.trainer.eval_batch_size, Sample(data.test, len(data.targets), MOST_RECENT)
+    evaluation = score(best, data, batch_size=batch_size, calibration=calibration, baselines=calibrated, sample=sample)
     facts = saved.data.model_copy(update={"too_narrow": evaluation.shortfalls})
     state: dict[str, Tensor] = {}
     if errors is not None and calibration is not None and settings.trainer.calibration:
         state |= calibration.state()
         # for forecasts after the end of the data: also the errors on the test part, the newest there are
         errors_of = residuals_of(data, scored_at_once(best, batch_size, data))
-        tested = errors_of(best.eval(), data.test, most=MOST_RECENT)
+        tested = errors_of(best.eval(), data.test, most=MOST_RECENT, known=torch.cat(sample.kept))
         recent = (tested if errors.lag != tested.lag else joined_errors([errors, tested])).calibration()
         if bool(recent.is_learned.any()):
             state |= {f"{intervals.RECENT}{name}": tensor for name, tensor in recent.state().items()}
