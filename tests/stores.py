@@ -13,7 +13,7 @@ from informer.data.columns import Roles
 from informer.data.dataset import Data, lay_out, read_source
 from informer.data.panel import read_panel
 from informer.data.windows import DataUnits, Store
-from informer.read.checks import Report
+from informer.read.rows import Report
 from informer.read.series import Reading, Series, table_of_file
 from informer.read.table import Table, name_of, table_of_frame
 

@@ -29,11 +29,11 @@ from informer.members.regression import far_ahead
 from informer.read.checks import CONFIRM, ends_without
 from informer.read.columns import CategoryReader, coded
 from informer.read.files import list_files
+from informer.read.numbered_times import digits_format
 from informer.read.series import Series, column_values, table_of_file
 from informer.read.shapes import prepared, with_series_names
 from informer.read.split import WITHOUT_TRAINING, cut_rows, lookback, shortage, split_for
 from informer.read.table import Table, read_table, without
-from informer.read.time_columns import digits_format
 
 MOST_LINES = 20
 """Maximum number of problems of one file that are listed."""

@@ -25,19 +25,17 @@ from informer.config.overrides import changed_settings, shell_command, to_displa
 from informer.data.scaler import standard_deviation
 from informer.data.seasonality import Season, find_seasons
 from informer.read import checks
-from informer.read.columns import (
-    CategoryReader,
-    is_text,
-    repeated_text,
-    separating_column,
-)
+from informer.read.columns import CategoryReader, is_text, repeated_text, separating_column
 from informer.read.files import list_files
 from informer.read.frequency import Frequency, adjective, lasting
+from informer.read.outliers import outlier_text, outliers
+from informer.read.rows import FEW_ALIKE, MOST_ALIKE, Report, count_note, grouped
 from informer.read.series import Reading, Series, table_of_file
 from informer.read.shapes import with_series_names
 from informer.read.split import REMEDY, cut_rows, shortage
 from informer.read.table import Table, name_of
-from informer.read.time_columns import find_time_column, looks_dated, repeats_calendar
+from informer.read.time_columns import find_time_column, looks_dated
+from informer.read.time_parts import repeats_calendar
 
 if TYPE_CHECKING:
     from informer.data.dataset import Data  # imports torch
@@ -61,7 +59,7 @@ class Diagnosis:
     """
 
     series: Series | None
-    report: checks.Report
+    report: Report
     repairs: Sequence[Repair] | None
     repaired: Series | None
 
@@ -135,9 +133,9 @@ class Examined:
         return [each for one in self.diagnoses for each in one.report.problems]
 
 
-def _checked(reading: Reading) -> list[tuple[Series | None, checks.Report]]:
+def _checked(reading: Reading) -> list[tuple[Series | None, Report]]:
     """All series of a table."""
-    found, like = list[tuple[Series | None, checks.Report]](), None
+    found, like = list[tuple[Series | None, Report]](), None
     for k in range(len(reading.names)):
         series, report = reading.check(k, like=like)
         like = like if report.problems else series
@@ -226,7 +224,7 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
         dataset=repaired(found.dataset, repairs),
         repairs=repairs,
         panel=read,
-        problems=checks.grouped(found.problems),
+        problems=grouped(found.problems),
         asks=any(checks.CONFIRM in problem.repairs for problem in found.problems),
         log=log,
         unused=_unused(found.table, found.dataset, read),
@@ -240,7 +238,7 @@ def _far(found: Examined) -> tuple[list[str], list[str]]:
     """The line on numbers that may mean a missing value, if there is one, and these numbers."""
     reports = [diagnosis.report for diagnosis in found.diagnoses if diagnosis.report.far]
     lines = [line for report in reports for line in report.warnings if "dataset.missing_values=" in line]
-    line = [f"{line}{checks.count_note(len(lines), 'such series')}" for line in lines[:1]]
+    line = [f"{line}{count_note(len(lines), 'such series')}" for line in lines[:1]]
     return line, [*dict.fromkeys(name for report in reports for name in report.far)]
 
 
@@ -345,8 +343,8 @@ def season_lines(columns: Sequence[tuple[str, Float64[np.ndarray, " t"]]], frequ
         if seasons:
             alike.setdefault(tuple(season.period for season in seasons), {})[column] = seasons
     for group in alike.values():
-        if len(group) > checks.FEW_ALIKE:
-            yield f"{heading} {listed(list(group), checks.MOST_ALIKE)} repeat every {_in_words(group, frequency)}"
+        if len(group) > FEW_ALIKE:
+            yield f"{heading} {listed(list(group), MOST_ALIKE)} repeat every {_in_words(group, frequency)}"
             continue
         for name, seasons in group.items():
             yield f"{heading} {name} repeats every {_in_words({name: seasons}, frequency)}"
@@ -518,7 +516,7 @@ def _long(path: Path, found: Examined, proposed: Sequence[Repair], settings: Ins
         *_facts(found.table, name, n_rows, first, None),
         *(f"warning:  {line}" for line in _far(found)[0]),
         f"problems: {len(problems)}",
-        *checks.grouped(problems),
+        *grouped(problems),
         *_calendar_lines(proposed),
         f"series:   {len(found.diagnoses):,}, separated by {keys}",
         *(_fix_lines([*dict.fromkeys(chain(*(each.dropped for each in found.diagnoses)))]) if cures else []),
@@ -559,7 +557,7 @@ def _finding(
         *(f"repaired: {line}" for line in report.repairs),
         *(f"warning:  {line}" for line in report.warnings),
         f"problems: {len(problems) or 'none'}",
-        *checks.grouped(problems),
+        *grouped(problems),
         *gaps,
         *(_calendar_lines(proposed) if path is not None else ()),
         *conclusion,
@@ -718,10 +716,10 @@ def _all_columns(data: "Data") -> Iterator[tuple[float, str]]:
             train, test = (array[~np.isnan(array)] for array in values)
             if len(train) and len(test):
                 yield from _of_column(where, train, test)
-            far = checks.outliers(series.values[:, c])
+            far = outliers(series.values[:, c])
             for row in far[:1]:
                 others = f" ({len(far)} such values)" if len(far) > 1 else ""
-                yield 10, f"{where}, {series.timestamps[row]}: {checks.outlier_text(series.values[:, c], far)}{others}"
+                yield 10, f"{where}, {series.timestamps[row]}: {outlier_text(series.values[:, c], far)}{others}"
 
 
 def _of_column(

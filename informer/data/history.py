@@ -22,11 +22,12 @@ from informer.data.panel import left_padded
 from informer.data.scaler import PanelScaler
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows
-from informer.read.checks import Report, Rows, check_cells
+from informer.read.checks import check_cells
 from informer.read.frequency import Frequency
+from informer.read.rows import Report, Rows
 from informer.read.series import Reading, Series
 from informer.read.table import Table, without
-from informer.read.times import check_zones
+from informer.read.zones import check_zones
 
 
 @dataclass(frozen=True, slots=True)

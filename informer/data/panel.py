@@ -15,10 +15,10 @@ import pandas as pd
 from informer.base.errors import InputError, listed
 from informer.config.data import DatasetConfig, Ended
 from informer.config.model import WindowSizes
-from informer.read.checks import Report
 from informer.read.columns import CategoryReader
 from informer.read.dialect import Dialect
 from informer.read.parse import release_free
+from informer.read.rows import Report
 from informer.read.series import Reading, Series, column_values, table_of_file
 from informer.read.split import REMEDY, Split, cut_rows, shortage
 from informer.read.table import Table, name_of

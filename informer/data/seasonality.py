@@ -13,7 +13,7 @@ import pandas as pd
 from jaxtyping import Float64
 
 from informer.data.scaler import ROUNDING
-from informer.read.checks import LARGEST
+from informer.read.rows import LARGEST
 
 CYCLES = 3
 """Minimum number of times that a season must occur."""

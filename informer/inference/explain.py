@@ -45,7 +45,7 @@ from informer.members.network import ForecastModel, model_forecast
 from informer.read.files import find_files, list_files
 from informer.read.series import Series
 from informer.read.table import name_of
-from informer.read.times import check_zones
+from informer.read.zones import check_zones
 from informer.scoring.forecasts import Forecasts, Matrix, in_zone
 
 EXPLANATION, ZERO = "explanation.csv", "zero"

@@ -18,9 +18,9 @@ from informer.data.calendar import mark_fields
 from informer.data.history import Future, Futures, futures_of_table
 from informer.data.panel import and_more, left_padded, without_ended
 from informer.data.windows import NOT_READ, sparse_history
-from informer.read.checks import Report
 from informer.read.columns import coded, unknown
 from informer.read.frequency import Frequency
+from informer.read.rows import Report
 from informer.read.series import Reading, Series, column_values
 from informer.read.shapes import prepared
 from informer.read.table import Table, cells_of_content, read_table, table_of_frame

@@ -52,7 +52,7 @@ from informer.inference.writing import (
 from informer.members.baselines import FittedBaseline, best_seasonal_naive, fit_ridge
 from informer.members.effects import fit_known
 from informer.read.series import Series, column_values
-from informer.read.times import check_zones
+from informer.read.zones import check_zones
 from informer.scoring.backtest import AT_ONCE, DECILES, backtest
 from informer.scoring.evaluate import calibrated, mase_scale
 from informer.scoring.forecasts import Forecasts

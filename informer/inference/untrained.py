@@ -17,8 +17,9 @@ from informer.data.history import Future, futures_of_table
 from informer.data.panel import read_panel
 from informer.inference.ahead import Known
 from informer.inference.zero import ZeroModel
-from informer.read.checks import count_note, ends_without
+from informer.read.checks import ends_without
 from informer.read.columns import CategoryReader, coded, is_text, repeated_text
+from informer.read.rows import count_note
 from informer.read.series import Frame, frame_of, path_of, table_of_file
 from informer.read.shapes import prepared, with_series_names
 from informer.read.table import Table, cells_of_content, name_of, table_of_frame, without

@@ -1,176 +1,31 @@
-"""From cells to rows with a regular step: requested repairs, then all checks, in one report.
+"""Checks of a table's rows: names, times, their order and steps, clock changes, and cells that are no numbers.
 
-Each check adds its problems to a report: the first location, the count, what to do, and the repairs that help.
-Repairs are made only on request, and reported with their count and first location. No repair drops the newest rows.
+Each adds its problems to a report: the first location, the count, what to do, and the repairs that help.
 """
 
-import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float64, Int
 
-from informer.base.errors import InputError, Repair, ReportError, counted, listed
+from informer.base.errors import InputError, Repair, counted
 from informer.config.data import DatasetConfig, Duplicates, Fill
 from informer.config.overrides import to_display
 from informer.read.date_text import date_formats
 from informer.read.frequency import Frequency
 from informer.read.number_marks import are_smoother_as_thousands, mark_advice
-from informer.read.split import cut_rows
+from informer.read.outliers import MOST_WORDS
+from informer.read.rows import LARGEST, OUTLIER, Report, Rows, count_note
 from informer.read.table import Table, shown
-from informer.read.times import in_changing_zone, parse_timestamps, zone_advice
+from informer.read.times import parse_timestamps
+from informer.read.zones import in_changing_zone, zone_advice
 
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Timestamps and values [t c] with their location in the file.
-
-    Args:
-        name: name of the table.
-        time_col: name of the time column.
-        columns: names of the value columns.
-        timestamps, values: the rows.
-        lines: row numbers as in an editor (from 0 for a frame); an inserted row has the number of the row after it.
-    """
-
-    name: str
-    time_col: str
-    columns: tuple[str, ...]
-    timestamps: pd.DatetimeIndex
-    values: Float64[np.ndarray, "t c"]
-    lines: Int[np.ndarray, " t"]
-
-    def __len__(self) -> int:
-        return len(self.timestamps)
-
-    def take(self, rows: slice | np.ndarray, name: str | None = None) -> "Rows":
-        """The selected rows, in this order."""
-        times, values, lines = self.timestamps[rows], self.values[rows], self.lines[rows]
-        return Rows(name or self.name, self.time_col, self.columns, times, values, lines)
-
-    def end(self, n: int | None) -> "Rows":
-        """The last n rows, or all if there are fewer; None: all."""
-        return self if n is None else self.take(slice(-n, None))
-
-    def positions(self, names: Sequence[str]) -> list[int]:
-        """Indices of the columns with these names."""
-        return [position for position, column in enumerate(self.columns) if column in names]
-
-    def at(self, row: int, column: str | None = None) -> str:
-        """Location of a cell for error messages; without `column`, of the timestamp."""
-        return f"{self.name}, row {self.lines[row]}, column {self.time_col if column is None else column!r}"
-
-    def problem(self, code: str, row: int, line: str, *repairs: Repair, column: str | None = None) -> InputError:
-        """A problem of a cell, see `InputError`; without `column`, of the timestamp."""
-        line, at = f"{self.at(row, column)}: {line}", int(self.lines[row])
-        return InputError(line, *repairs, code=code, table=self.name, row=at, column=column or self.time_col)
-
-    @property
-    def is_increasing(self) -> bool:
-        """Whether timestamps are strictly increasing."""
-        return bool((np.diff(self.timestamps.asi8) > 0).all())
-
-    def in_order(self) -> "Rows":
-        """The rows sorted by time; of rows with equal times, the first is kept."""
-        if self.is_increasing:
-            return self
-        ordered = self.take(self.timestamps.argsort(kind="stable"))
-        return ordered.take(~ordered.timestamps.duplicated())
-
-
-FEW_ALIKE, MOST_ALIKE = 4, 6
-"""Maximum number of problems of the same kind that are listed; of more, maximum number of columns or series that are
-named."""
-
-MOST_LINES = 50
-"""Maximum number of problems listed; the rest are counted."""
-
-
-@dataclass(slots=True)
-class Report:
-    """Problems, which are errors, except that readings far from all others are errors to a forecast only; warnings and
-    repairs, for the log."""
-
-    problems: list[InputError] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    repairs: list[str] = field(default_factory=list)
-    far: list[str] = field(default_factory=list)
-    """Numbers far from the others that may mean a missing value, see `check_far`."""
-
-    @contextmanager
-    def gathering(self) -> Iterator[None]:
-        """Record an InputError in the context as a problem, or a ReportError as several."""
-        try:
-            yield
-        except InputError as error:  # is made again, since its traceback would keep the rows in memory
-            lines = [InputError(line, *error.repairs) for line in str(error).splitlines()]
-            self.problems += (error.problems if isinstance(error, ReportError) else ()) or lines
-
-    def refuse(self) -> None:
-        """Raise an error if there are problems; otherwise log the warnings.
-
-        Raises:
-            ReportError: one line per problem.
-        """
-        problems = [problem for problem in self.problems if problem.code != OUTLIER]
-        if not problems:
-            for line in [*self.warnings, *grouped(self.problems)]:
-                log.warning(line)
-            return
-        lines = grouped(problems)
-        if len(lines) > MOST_LINES + 1:  # one more line is as long as its count
-            lines[MOST_LINES:] = [f"and {len(lines) - MOST_LINES} more problems"]
-        raise ReportError(lines, problems)
-
-
-def grouped(problems: Sequence[InputError]) -> list[str]:
-    """Lines of problems; of many alike, in columns of a table or in series, the first, and where the others are."""
-    alike: dict[object, list[InputError]] = {}
-    for index, problem in enumerate(problems):
-        # what leaves out its column has another cure in each
-        cures = [repair for repair in problem.repairs if repair.setting != "columns"]
-        kind = (problem.code, str(cures), None if cures else problem.column)
-        alike.setdefault(kind if problem.code else index, []).append(problem)
-    lines: list[str] = []
-    for group in alike.values():
-        few = len(group) <= FEW_ALIKE
-        lines += map(str, group if few else group[:1])
-        if not few:
-            tables = dict.fromkeys(each.table.rpartition(", ")[2] for each in group if each.table != group[0].table)
-            names, what = ([*tables], "series") if tables else ([str(each.column) for each in group[1:]], "columns")
-            lines.append(f"the same in {len(names)} more {what}: {listed(names, MOST_ALIKE)}")
-    return lines
-
-
-def count_note(n: int, noun: str) -> str:
-    """ " (3 such cells)" for n = 3; empty for n = 1. Follows a sentence about the first."""
-    return f" ({n} {noun})" if n > 1 else ""
-
-
-OUTLIER = "outlier"
 OF_CELLS = ("text", "infinite", "large", "empty", OUTLIER)
-"""Codes of problems: a reading far from all others; values of a column."""
-
-LARGEST = 1e30
-"""Maximum magnitude of a value; larger ones, scaled by a training scaler, could overflow float32."""
-
-
-MOST_WORDS = 3
-"""Maximum number of distinct words in a column of numbers that are proposed as `dataset.missing_values`."""
-
-_CODE = re.compile(r"-?(?:9{2,}(?:\.9+)?|7{3,}|8{3,}|32767|32768|65535|2147483647|9\.9+e[+]\d+|1e[+]\d+)")
-"""Numbers as which missing values are usually written."""
-
-LEAST_REPEATED, FAR_NUMBER = 3, 4
-"""Minimum number of cells with such a number, and distance in units of the range of the others; see `check_far`."""
+"""Codes of problems of the values of a column."""
 
 _WORD = re.compile(r"[^\W\d]+(?:[ _/-][^\W\d]+)*|[-*.?/]+|#[A-Z/0]+[!?]")
 """Words without digits, signs, and errors of spreadsheets such as #DIV/0!; not numbers with units or other marks."""
@@ -187,12 +42,6 @@ MOSTLY = 0.95
 
 MOSTLY_RISING = 0.9
 """Share of steps that go forward in a file whose order shows which rows are the newest."""
-
-EARLY_END = 0.05
-"""Share of periods whose last rows may be earlier than those of a whole period."""
-
-A_MONTH = pd.Timedelta(days=28)
-"""Least time by which rows at the end of a file of sales go back with a wrong month; others were written late."""
 
 SHORT_END = 0.2
 """Maximum share of rows after a gap of exactly a year for which they are rather taken for rows with a wrong year."""
@@ -608,263 +457,10 @@ def constant_columns(rows: Rows, may_be: Sequence[str] = ()) -> list[str]:
     ]
 
 
-FAR, FAR_ABOVE_ZERO = 10.0, 30.0
-"""Distance of an outlier from all other values, in units of their range; above amounts that are zero at times."""
-
-LEAST_VALUES, LEAST_SHIFTED = 10, 3
-"""Minimum number of values among which one can be an outlier; of alike ones in a row that are a new level instead."""
-
-
-def outliers(values: Float64[np.ndarray, " t"]) -> Int[np.ndarray, " k"]:
-    """Positions of the few values (at most 3, or 0.5 %, on each side) that are far from all others.
-
-    Far means by FAR times the range of the others, which heavy tails and growth do not reach. Of amounts that are zero
-    most of the time, the range is that of the others, and a first one is no outlier. Missing values are ignored.
-    """
-    if len(values) < LEAST_VALUES:
-        return np.zeros(0, dtype=np.int64)
-    sample = np.sort(values[:: 1 + len(values) // 1000])
-    n_known = len(sample) - int(np.isnan(sample).sum())
-    low, high = sample[[n_known // 10, n_known * 9 // 10]] if n_known else (0.0, 0.0)
-    least, most = np.fmin.reduce(values), np.fmax.reduce(values)
-    if max(-least, most) <= LARGEST and most - least <= FAR * (high - low):
-        return np.zeros(0, dtype=np.int64)  # usual, and much faster than what follows
-    rows = np.flatnonzero(np.abs(values) <= LARGEST)
-    numbers = values[rows]
-    has_zeros = bool((numbers == 0).any())
-    if has_zeros and np.median(numbers) == 0:
-        rows = rows[numbers != 0]
-    n = len(rows)
-    if n < LEAST_VALUES:
-        return rows[:0]
-    most = min(max(3, n // 200), n // 4)
-    numbers = values[rows]
-    inner = np.partition(numbers, [most, n // 2, n - most - 1])
-    low, center, high = inner[most], abs(inner[n // 2]), inner[n - most - 1]
-    above = FAR_ABOVE_ZERO if has_zeros and low >= 0 else FAR
-    least = FAR * _spread(low, high, center)
-    if numbers.min() >= low - least and numbers.max() <= high + least:
-        return rows[:0]
-    order = np.argsort(numbers, kind="stable")
-    ordered = numbers[order]
-    gaps = np.diff(ordered)
-    first = max((i + 1 for i in range(most) if gaps[i] > least), default=0)
-    stop = min((i + 1 for i in range(n - most - 1, n - 1) if gaps[i] > least), default=n)
-    for _ in range(2):  # one side may be inside the bound of the other
-        spread = _spread(ordered[first], ordered[stop - 1], center)
-        first = first if first and gaps[first - 1] > FAR * spread else 0
-        stop = stop if stop < n and gaps[stop - 1] > above * spread else n
-    far = np.sort(np.r_[order[:first], order[stop:]])
-    runs = np.split(far, np.flatnonzero(np.diff(far) > 1) + 1)
-    return rows[[row for run in runs if not _is_level(numbers[run]) for row in run]]
-
-
-def _spread(low: float, high: float, center: float) -> float:
-    """The range of values, at least a tenth of their size; ten times the size of a constant."""
-    return max(high - low, center / 10) if high > low else 10 * center
-
-
-def _is_level(run: Float64[np.ndarray, " _"]) -> bool:
-    sizes = np.abs(run)
-    return len(run) >= LEAST_SHIFTED and abs(np.sign(run).sum()) == len(run) and bool(sizes.max() <= 2 * sizes.min())
-
-
-def outlier_text(values: Float64[np.ndarray, " t"], far: Int[np.ndarray, " k"]) -> str:
-    """The first of these outliers next to the other values."""
-    others = np.delete(values, far)
-    return f"{values[far[0]]:.10g} is far from all others ({np.nanmin(others):.6g} to {np.nanmax(others):.6g})"
-
-
-def first_of_test(rows: Rows, config: DatasetConfig) -> int:
-    """The first row of the test part, which decides nothing about the rows before it; all rows without such a part."""
-    try:
-        step = config.frequency or "h"  # counted in months only
-        if config.split.kind == "months" and config.frequency is None:
-            step = Frequency.closest(rows.timestamps)[0].code
-        return cut_rows(rows.timestamps, Frequency.parse(step), config.split).test.start
-    except ValueError:  # reported where the rows are divided
-        return len(rows)
-
-
-def outliers_of(rows: Rows, config: DatasetConfig, first: int = 0) -> Iterator[tuple[int, Int[np.ndarray, " k"]]]:
-    """Positions of columns, and of their outliers: before row `first` among the rows there, later among all."""
-    for position, column in enumerate(rows.columns):
-        if column not in (*config.categorical, *config.static_covariates):
-            values = rows.values[:, position]
-            later = outliers(values)
-            far = np.append(outliers(values[:first]), later[later >= first])
-            if len(far):
-                yield position, far
-
-
-def check_outliers(rows: Rows, config: DatasetConfig, report: Report) -> None:
-    """Check for readings far from all others of their column, unless the user has said what to do about them."""
-    for position, far in outliers_of(rows, config) if config.outliers is None else ():
-        column = rows.columns[position]
-        line = (
-            f"{outlier_text(rows.values[:, position], far)}{count_note(len(far), 'such cells')}; if it is wrong, set "
-            f"dataset.outliers=missing{'' if config.fill else ' with dataset.fill=mask or ffill'}, if it is right, "
-            "dataset.outliers=keep"
-        )
-        cure = Repair("outliers", "missing")
-        report.problems.append(rows.problem(OUTLIER, int(far[0]), line, cure, column=column))
-
-
-def _without_outliers(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
-    values = rows.values.copy()
-    for position, far in outliers_of(rows, config, first_of_test(rows, config)):
-        values[far, position] = np.nan
-        report.repairs.append(
-            f"{rows.at(int(far[0]), rows.columns[position])}: outliers=missing: "
-            f"{outlier_text(rows.values[:, position], far)}, read as missing{count_note(len(far), 'such cells')}"
-        )
-    return replace(rows, values=values)
-
-
-def check_far(rows: Rows, config: DatasetConfig, report: Report) -> None:
-    """Warn of numbers that may mean a missing value, such as -200 or 9999.
-
-    They are the least or largest value of a column with many values, repeated, and far from the others: farther than
-    these spread if they are written as such numbers usually are, otherwise negative and four times as far. Those that
-    are `outliers` are reported as such.
-    """
-    if config.outliers == "keep":
-        return
-    columns: dict[str, list[str]] = {}
-    for column, values in zip(rows.columns, rows.values.T, strict=True):
-        if column not in (*config.categorical, *config.static_covariates) and (found := far_numbers(values)):
-            columns[column] = found
-    if not columns:
-        return
-    report.far = list(dict.fromkeys(chain(*columns.values())))
-    are_far = np.isin(rows.values, [float(number) for number in report.far])
-    column, numbers = next(iter(columns.items()))
-    position = rows.columns.index(column)
-    cells, others = are_far[:, position], rows.values[~are_far[:, position], position]
-    keep = "" if config.fill is not None else " dataset.fill=mask"
-    line = (
-        f"{' and '.join(numbers)} in {cells.sum()} of {len(cells)} cells, far from the others ({np.nanmin(others):g} "
-        f"to {np.nanmax(others):g}){count_note(len(columns), 'such columns')}; if it means a missing value, set "
-        f"dataset.missing_values={to_display(report.far)}{keep}, if it is right, dataset.outliers=keep"
-    )
-    problem = rows.problem(OUTLIER, int(cells.argmax()), line, column=column)
-    if are_far[-1].any():  # which a forecast would continue
-        report.problems.append(problem)
-    else:
-        report.warnings.append(str(problem))
-
-
-def far_numbers(values: Float64[np.ndarray, " t"]) -> list[str]:
-    """Numbers that may mean a missing value, see `check_far`."""
-    found: list[str] = []
-    rest = values[np.isfinite(values)]
-    for _ in range(2 * MOST_WORDS):
-        for end, is_least in ((rest.min(), True), (rest.max(), False)) if len(rest) else ():
-            code = _CODE.fullmatch(f"{end:.15g}") is not None
-            if not (code or end < 0):
-                continue
-            if np.count_nonzero(rest == end) < LEAST_REPEATED:
-                continue
-            inner = others = rest[rest != end]
-            while len(inner) and _CODE.fullmatch(f"{(edge := inner.min() if is_least else inner.max()):.15g}"):
-                inner = inner[inner != edge]
-            if not len(inner):
-                continue
-            low, high = inner.min(), inner.max()
-            is_far = max(low - end, end - high) > (1 if code else FAR_NUMBER) * (high - low)
-            if is_far and len(np.unique(inner)) >= LEAST_VALUES:
-                are_outliers = np.isin(np.flatnonzero(values == end), outliers(values)).all()
-                found += [] if are_outliers else [f"{end:.15g}"]
-                rest = others
-                break
-        else:
-            break
-    return found
-
-
 def _unexpected(code: str, rows: Rows, frequency: Frequency, row: int, line: str, *repairs: Repair) -> InputError:
     times = frequency.future(rows.timestamps[row - 1], 1)[0], rows.timestamps[row]
     expected, found = map(frequency.text if frequency.is_numbered else str, times)
     return rows.problem(code, row, f"expected {expected} (step {frequency.code}), found {found}{line}", *repairs)
-
-
-def repair(rows: Rows, config: DatasetConfig, report: Report, *, is_numbered: bool = False) -> Rows:
-    """Make the requested repairs as far as possible; the checks report the remaining problems.
-
-    Args:
-        rows: the rows with a time.
-        report: receives what was repaired.
-    """
-    if joins_rows(rows.timestamps, config):
-        rows = _joined(rows, config, report)
-    elif (config.sort or config.duplicates is not None) and not rows.is_increasing and not len(misplaced_end(rows)):
-        back = np.flatnonzero(np.diff(rows.timestamps.asi8) < 0) + 1
-        if config.sort and len(back):
-            first = rows.lines[back[0]]
-            report.repairs.append(f"{rows.name}: sort=true moved rows, the first out of order is row {first}")
-            rows = rows.take(rows.timestamps.argsort(kind="stable"))
-        if config.duplicates is not None:
-            rows = _merged(rows, config.duplicates, config, report)
-    step, new = None, np.zeros(len(rows), dtype=bool)
-    if config.fill is not None and rows.is_increasing:
-        with suppress(InputError):  # the checks report it
-            step = choose_step(rows, config.frequency, is_numbered=is_numbered)
-    if step is not None and config.fill is not None:
-        rows, new = _with_missing_rows(rows, step, config.fill, config.max_gap, report)
-    if config.outliers == "missing":
-        rows = _without_outliers(rows, config, report)
-    return rows if config.fill is None else _filled(rows, new, config.fill, config, report)
-
-
-def joins_rows(times: pd.DatetimeIndex, config: DatasetConfig) -> bool:
-    """Whether the rows of a period become one, see `Duplicates`."""
-    if config.duplicates != "mean" or config.frequency is None:
-        return config.duplicates == "sum" and len(times) > 0
-    return bool((Frequency.parse(config.frequency).strides(times.dropna().unique().sort_values()) == 0).any())
-
-
-def _joined(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
-    """A row with the sums or means of each period, see `Duplicates`. A sum with an empty cell is missing, unless these
-    are filled with 0.
-
-    Codes of categories are those of the period's first row, or of the one before. Rows with a wrong year at the end are
-    left to the checks.
-    """
-    end, once = misplaced_end(rows), rows.timestamps.unique().sort_values()
-    if len(once) < 2 or (len(end) and rows.timestamps.max() - rows.timestamps[end].max() >= A_MONTH):
-        return rows
-    step = Frequency.parse(config.frequency) if config.frequency else Frequency.closest(once)[0]
-    if config.frequency is None and (step.strides(once) == 0).any():
-        raise InputError(
-            f"{rows.name}, column {rows.time_col!r}: times are not at equal steps; for sums, set dataset.frequency="
-            f"{usual_period(once)} next to dataset.duplicates=sum"
-        )
-    times, codes = step.periods(rows.timestamps)
-    order = np.lexsort((~np.isnan(rows.values).any(axis=1), codes))  # an empty cell is reported in its row
-    present, firsts = np.unique(codes[order], return_index=True)
-    firsts, are_sums = order[firsts], config.duplicates == "sum"
-    groups = pd.DataFrame(rows.values).groupby(codes)
-    joined, kept = (groups.sum(), np.arange(len(times))) if are_sums else (groups.mean(), present)
-    if are_sums and config.fill != "zero":
-        joined = joined.where(groups.count().eq(groups.size(), axis=0))
-    values = joined.reindex(kept, fill_value=0.0).to_numpy(copy=True)
-    fixed = rows.positions([*config.categorical, *config.static_covariates])
-    values[:, fixed] = rows.values[firsts[np.searchsorted(present, kept, side="right") - 1]][:, fixed]
-    report.repairs.append(
-        f"{rows.name}: duplicates={'sum' if are_sums else 'mean'}: {len(kept)} {'sums' if are_sums else 'means'} "
-        f"({step.code}) of {len(rows)} rows from {rows.timestamps.min()} to {rows.timestamps.max()}"
-        f"{f', {len(kept) - len(present)} without rows are 0' if are_sums else ''}"
-    )
-    # seconds from the time of each period to its last row; of series, some are seldom sold
-    lasts = (pd.Series(rows.timestamps).groupby(codes).max() - times[present]).dt.total_seconds().to_numpy()
-    is_short = len(kept) > LEAST_VALUES and lasts[-1] < np.quantile(lasts[:-1], EARLY_END)
-    if are_sums and config.series_col is None and is_short:
-        report.warnings.append(
-            f"{rows.name}: the last sum, {step.text(times[-1])}, is of rows up to {rows.timestamps.max()}, earlier "
-            "than in other periods; if more will follow, remove its rows"
-        )
-    lines = rows.lines[firsts[np.searchsorted(present, kept)]]
-    return replace(rows, timestamps=times[kept], values=values, lines=lines)
 
 
 def usual_period(once: pd.DatetimeIndex) -> str:
@@ -874,88 +470,6 @@ def usual_period(once: pd.DatetimeIndex) -> str:
         if 2 * wall.floor(code).nunique() >= (wall[-1] - wall[0]) // pd.Timedelta(1, code) + 1:
             return code
     return "W" if 2 * wall.to_period("W").nunique() >= (wall[-1] - wall[0]).days / 7 else "MS"
-
-
-def _merged(rows: Rows, duplicates: Duplicates, config: DatasetConfig, report: Report) -> Rows:
-    repeated = rows.timestamps.duplicated()
-    n = int(repeated.sum())
-    if not n or not may_drop(n, len(rows), config):
-        return rows
-    first = rows.lines[repeated.argmax()]
-    report.repairs.append(f"{rows.name}: duplicates={duplicates} dropped {n} rows, first row {first}")
-    merged = rows.take(~repeated)
-    if duplicates == "first":
-        return merged
-    # sort=False: groups in the order of their first rows, like `kept`
-    means = pd.DataFrame(rows.values).groupby(rows.timestamps, sort=False).mean()
-    values = means.to_numpy(copy=True)
-    codes = rows.positions(config.categorical)
-    values[:, codes] = merged.values[:, codes]
-    return replace(merged, values=values)
-
-
-def _with_missing_rows(
-    rows: Rows, step: Frequency, fill: Fill, max_gap: int | None, report: Report
-) -> tuple[Rows, Bool[np.ndarray, " t"]]:
-    """Insert empty rows at missing timestamps; returns the rows, and which are new."""
-    missing = np.maximum(step.strides(rows.timestamps) - 1, 0)
-    if max_gap is not None:
-        missing = np.where(missing > max_gap, 0, missing)
-    if not 0 < missing.sum() <= MOST_NEW * len(rows):
-        return rows, np.zeros(len(rows), dtype=bool)
-    first = int(np.flatnonzero(missing)[0])
-    report.repairs.append(
-        f"{rows.name}: fill={fill} inserted {counted(int(missing.sum()), 'missing row')}, first "
-        f"{step.future(rows.timestamps[first], 1)[0]} before row {rows.lines[first + 1]}"
-    )
-    inserted = [step.future(rows.timestamps[row], int(missing[row])) for row in map(int, np.flatnonzero(missing))]
-    times = pd.DatetimeIndex(rows.timestamps.append(inserted).sort_values())
-    places = rows.timestamps.searchsorted(times)  # of the row at each time, or the one after it
-    new = np.asarray(rows.timestamps[places] != times)
-    values = np.where(new[:, None], np.nan, rows.values[places])
-    return replace(rows, timestamps=times, values=values, lines=rows.lines[places]), new
-
-
-def _filled(rows: Rows, new: Bool[np.ndarray, " t"], fill: Fill, config: DatasetConfig, report: Report) -> Rows:
-    """Fill gaps; mask keeps them, except in static columns, which have one value, and in categorical columns, where
-    they become 0."""
-    empty = np.isnan(rows.values)
-    if not empty.any():
-        return rows
-    frame, codes = pd.DataFrame(rows.values), rows.positions(config.categorical)
-    filled = {
-        "ffill": frame.ffill,
-        "linear": lambda: _interpolated(frame, first_of_test(rows, config)),
-        "zero": lambda: frame.fillna(0.0),
-        "mask": frame.copy,
-    }[fill]()
-    if fill == "mask":
-        static = rows.positions(config.static_covariates)
-        filled.iloc[:, static] = frame.iloc[:, static].ffill().bfill()
-        filled.iloc[:, codes] = filled.iloc[:, codes].fillna(0.0)
-    else:
-        filled.iloc[:, codes] = frame.iloc[:, codes].ffill()
-    values = filled.to_numpy(copy=True)
-    if config.max_gap is not None:  # an empty cell is in the run of the last value before it
-        runs = pd.DataFrame(empty).apply(lambda cells: cells.groupby((~cells).cumsum()).transform("sum"))
-        values[empty & (runs > config.max_gap).to_numpy()] = np.nan
-    said = (np.isnan(values) if fill == "mask" else empty & ~np.isnan(values)) & ~new[:, None]
-    if said.any():
-        row = int(said.any(axis=1).argmax())
-        done = f"keeps {said.sum()} empty cells missing" if fill == "mask" else f"filled {said.sum()} empty cells"
-        report.repairs.append(
-            f"{rows.name}: fill={fill} {done}, first row {rows.lines[row]}, column "
-            f"{rows.columns[int(said[row].argmax())]!r}"
-        )
-    return replace(rows, values=values)
-
-
-def _interpolated(frame: pd.DataFrame, first: int) -> pd.DataFrame:
-    """Gaps between values filled linearly; before row `first` without the values from there on."""
-    filled = frame.interpolate(limit_area="inside")
-    before = frame.iloc[:first].interpolate(limit_area="inside").ffill()
-    filled.iloc[:first] = before.where(filled.iloc[:first].notna())
-    return filled
 
 
 def ends_without(table: Table, column: str | None) -> bool:

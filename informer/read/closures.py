@@ -1,9 +1,10 @@
-"""Days on which an exchange or a shop is closed: those of a market, or the public holidays of a country.
+"""When an exchange or a shop is closed: days of a market or public holidays of a country, and hours of the week.
 
-They are known by the package `holidays`: XNYS is the New York Stock Exchange, DE is Germany, DE-BY is Bavaria.
+The days are known by the package `holidays`: XNYS is the New York Stock Exchange, DE is Germany, DE-BY is Bavaria.
 """
 
 import importlib.util
+import re
 import warnings
 from collections.abc import Sequence
 from datetime import date
@@ -110,3 +111,58 @@ def find_calendar(days: pd.DatetimeIndex, is_missing: Bool[np.ndarray, " d"]) ->
         return None
     parts = (f"{best}-{part}" for part in _calendars()[best] if len(part) <= LONGEST_PART)
     return max([best, *parts], key=n_explained)
+
+
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+OPENING = re.compile(rf"(?P<days>(?:{'|'.join(WEEKDAYS)})+)(?P<first>[012]\d[0-5]\d)-(?P<last>[012]\d[0-5]\d)")
+
+OpenHours = tuple[tuple[int, int] | None, ...]
+"""For each weekday from Monday on, the minutes of the day of its first and last row; None for closed days."""
+
+MINUTE = 60 * 10**9
+"""Nanoseconds of a minute."""
+
+MOST_CLOSED, LEAST_CLOSED = 0.1, 7
+"""Maximum share of rows that are missing within opening hours; minimum number of rows outside of them, as one in each
+night of a week, since fewer are gaps."""
+
+
+CLOCKS_CHANGE = 4 * 60
+"""Minutes of a day before which clocks are changed."""
+
+
+def hours_shown(timestamps: pd.DatetimeIndex, nanos: int) -> OpenHours | None:
+    """The opening hours that rows show, at a step of `nanos`; None if rows are at all hours, or too often missing."""
+    wall = timestamps.tz_localize(None)
+    weeks = (wall[-1] - wall[0]).total_seconds() / (7 * 86_400)
+    minutes, days = np.asarray(wall.hour * 60 + wall.minute), np.asarray(wall.day_of_week)
+    step, within = divmod(nanos, MINUTE)
+    if within or weeks < 1 or not 0 < step < 24 * 60 or (24 * 60) % step or wall.second.any():
+        return None
+    hours = tuple((int(at.min()), int(at.max())) if len(at := minutes[days == day]) else None for day in range(7))
+    n_open = sum((day[1] - day[0]) // step + 1 for day in hours if day)
+    # in a time zone, hours are skipped and repeated in the first ones of a day
+    may_change = timestamps.tz is not None and any(day and day[0] < CLOCKS_CHANGE for day in hours)
+    n_closed = weeks * 7 * 24 * 60 / step + 1 - len(wall)
+    is_closed = n_open < 7 * 24 * 60 // step and n_closed >= LEAST_CLOSED and not may_change
+    return hours if is_closed and len(wall) >= (1 - MOST_CLOSED) * n_open * weeks else None
+
+
+def opening_hours(text: str) -> OpenHours:
+    """Opening hours from their code, such as MonTue0800-1900-Sat0900-1200.
+
+    Raises:
+        InputError: the code has another form, or hours that end before they begin.
+    """
+    hours: dict[str, tuple[int, int]] = {}
+    parts = list(OPENING.finditer(text))
+    for part in parts:
+        first, last = (60 * int(part[end][:2]) + int(part[end][2:]) for end in ("first", "last"))
+        hours |= dict.fromkeys(re.findall("...", part["days"]), (first, last))
+    if "-".join(part[0] for part in parts) != text or not all(first <= last < 1440 for first, last in hours.values()):
+        raise InputError(
+            f"frequency with opening hours {text!r}: expected weekdays with the times of their first and last row, "
+            "such as MonTueWedThuFri0900-1700-Sat0900-1200"
+        )
+    return tuple(map(hours.get, WEEKDAYS))

@@ -18,7 +18,7 @@ from jaxtyping import Float64
 from informer.base.errors import InputError, listed
 from informer.config.data import DatasetConfig, key_columns
 from informer.config.overrides import to_display
-from informer.read import time_columns
+from informer.read import time_columns, time_parts
 from informer.read.cells import EMPTY_WORDS, distinct, is_encoded, may_be_text, text_of
 from informer.read.dialect import Dialect
 from informer.read.number_marks import APOSTROPHES, without_thousands
@@ -131,7 +131,7 @@ def separating_column(table: Table, time_col: str, target: str | None = None) ->
     times, n_times = pd.factorize(rows[time_col])[0], rows[time_col].nunique()
     if not len(rows) or len(rows) - n_times < LEAST_SHARE_REPEATED * len(rows):
         return None
-    candidates = [name for name in without(table.columns, [time_col, target]) if not time_columns.is_clock_name(name)]
+    candidates = [name for name in without(table.columns, [time_col, target]) if not time_parts.is_clock_name(name)]
     if len(rows) < 2 * n_times:  # series that hardly overlap: a column of numbers may differ by chance
         candidates = [name for name in candidates if not pd.api.types.is_numeric_dtype(rows[name])]
     few = [name for name in candidates if rows[name].nunique() * FEW <= len(rows)]

@@ -1,7 +1,6 @@
 """The step of a series: any pandas offset, in old or new spelling, of numbers of rows, or within opening hours.
 
-It is set or inferred from the times, counts and continues them, has seasons and words (`hourly`, `48 hours`), and moves
-times with jitter to the grid that they are near.
+It is set or inferred from the times, counts and continues them, and has seasons and words (`hourly`, `48 hours`).
 """
 
 import re
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64, Int
+from jaxtyping import Int
 from pandas.tseries.frequencies import to_offset
 from pandas.tseries.offsets import (
     BaseOffset,
@@ -30,7 +29,17 @@ from pandas.tseries.offsets import (
 
 from informer.base.errors import InputError, counted
 from informer.config.data import SPANS, date_problems, span_of, span_problems
-from informer.read.closures import CALENDAR, are_closed, check_calendar, find_calendar
+from informer.read.closures import (
+    CALENDAR,
+    OPENING,
+    WEEKDAYS,
+    OpenHours,
+    are_closed,
+    check_calendar,
+    find_calendar,
+    hours_shown,
+    opening_hours,
+)
 
 SECOND = 10**9
 DAY = 86_400 * SECOND
@@ -42,7 +51,7 @@ MODERN |= {"SM": "SME", "BM": "BME", "CBM": "CBME", "BQ": "BQE", "BA": "BYE", "B
 
 UNIT_NANOS = {"s": SECOND, "ms": 10**6, "us": 10**3, "ns": 1}
 
-_SIZES = {"D": DAY, "h": 3600 * SECOND, "min": 60 * SECOND, **UNIT_NANOS}
+SIZES = {"D": DAY, "h": 3600 * SECOND, "min": 60 * SECOND, **UNIT_NANOS}
 
 
 def nanos_of(offset: BaseOffset) -> int | None:
@@ -55,11 +64,11 @@ def nanos_of(offset: BaseOffset) -> int | None:
 
 def fixed(nanos: int) -> BaseOffset:
     """The offset of a fixed length in nanoseconds, in the coarsest unit up to days."""
-    code, size = next((code, size) for code, size in _SIZES.items() if nanos % size == 0)
+    code, size = next((code, size) for code, size in SIZES.items() if nanos % size == 0)
     return to_offset(f"{nanos // size}{code}")
 
 
-def _usual_distance(timestamps: pd.DatetimeIndex) -> int:
+def usual_distance(timestamps: pd.DatetimeIndex) -> int:
     """The most frequent distance between rows, in the unit of the timestamps."""
     distances = np.diff(timestamps.asi8)
     if (distances == distances[0]).all():  # sorting them takes a second array
@@ -88,8 +97,6 @@ def _month_steps(timestamps: pd.DatetimeIndex) -> Iterator[BaseOffset]:
     yield WeekOfMonth(step, week=min((first.day + 6) // 7, 4) - 1, weekday=first.weekday())
     yield LastWeekOfMonth(step, weekday=first.weekday())  # type: ignore[arg-type]
 
-
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 CLOSED_WEEKS = 3
 """Number of weeks without rows on a weekday after which it is taken for closed."""
@@ -140,17 +147,8 @@ _OWN = re.compile(
     rf"|LWOM-(?P<last>{'|'.join(WEEKDAYS).upper()}))"
 )
 """Steps that pandas has, but without a spelling (LWOM has one from pandas 3 on)."""
-
-_HOURS = re.compile(rf"(?P<days>(?:{'|'.join(WEEKDAYS)})+)(?P<first>[012]\d[0-5]\d)-(?P<last>[012]\d[0-5]\d)")
 _CLOSED = re.compile(rf"(?P<open>.+?)-(?P<closed>{CALENDAR})")
 _BUSINESS_HOURS = re.compile(r"(\d*)[bB][hH]")
-
-OpenHours = tuple[tuple[int, int] | None, ...]
-"""For each weekday from Monday on, the minutes of the day of its first and last row; None for closed days."""
-
-MOST_CLOSED, LEAST_CLOSED = 0.1, 7
-"""Maximum share of rows that are missing within opening hours; minimum number of rows outside of them, as one in each
-night of a week, since fewer are gaps."""
 
 
 def _own_offset(match: re.Match[str]) -> BaseOffset:
@@ -161,46 +159,6 @@ def _own_offset(match: re.Match[str]) -> BaseOffset:
         return LastWeekOfMonth(n, weekday=WEEKDAYS.index(match["last"].capitalize()))  # type: ignore[arg-type]
     days = [name for name in WEEKDAYS if name in match["weekdays"]]
     return to_offset(f"{n}B") if days == [*WEEKDAYS[:5]] else CustomBusinessDay(n, weekmask="".join(days))
-
-
-CLOCKS_CHANGE = 4 * 60
-"""Minutes of a day before which clocks are changed."""
-
-
-def _open_hours(timestamps: pd.DatetimeIndex, nanos: int) -> OpenHours | None:
-    """The opening hours that rows show, at a step of `nanos`; None if rows are at all hours, or too often missing."""
-    wall = timestamps.tz_localize(None)
-    weeks = (wall[-1] - wall[0]).total_seconds() / (7 * 86_400)
-    minutes, days = np.asarray(wall.hour * 60 + wall.minute), np.asarray(wall.day_of_week)
-    step, within = divmod(nanos, 60 * SECOND)
-    if within or weeks < 1 or not 0 < step < 24 * 60 or (24 * 60) % step or wall.second.any():
-        return None
-    hours = tuple((int(at.min()), int(at.max())) if len(at := minutes[days == day]) else None for day in range(7))
-    n_open = sum((day[1] - day[0]) // step + 1 for day in hours if day)
-    # in a time zone, hours are skipped and repeated in the first ones of a day
-    may_change = timestamps.tz is not None and any(day and day[0] < CLOCKS_CHANGE for day in hours)
-    n_closed = weeks * 7 * 24 * 60 / step + 1 - len(wall)
-    is_closed = n_open < 7 * 24 * 60 // step and n_closed >= LEAST_CLOSED and not may_change
-    return hours if is_closed and len(wall) >= (1 - MOST_CLOSED) * n_open * weeks else None
-
-
-def _hours(text: str) -> OpenHours:
-    """Opening hours from their code, such as MonTue0800-1900-Sat0900-1200.
-
-    Raises:
-        InputError: the code has another form, or hours that end before they begin.
-    """
-    hours: dict[str, tuple[int, int]] = {}
-    parts = list(_HOURS.finditer(text))
-    for part in parts:
-        first, last = (60 * int(part[end][:2]) + int(part[end][2:]) for end in ("first", "last"))
-        hours |= dict.fromkeys(re.findall("...", part["days"]), (first, last))
-    if "-".join(part[0] for part in parts) != text or not all(first <= last < 1440 for first, last in hours.values()):
-        raise InputError(
-            f"frequency with opening hours {text!r}: expected weekdays with the times of their first and last row, "
-            "such as MonTueWedThuFri0900-1700-Sat0900-1200"
-        )
-    return tuple(map(hours.get, WEEKDAYS))
 
 
 def _end_of(date: str, first: pd.Timestamp) -> pd.Timestamp:
@@ -258,11 +216,11 @@ class Frequency:
             check_calendar(frequency.closed)
             return frequency
         text = _BUSINESS_HOURS.sub(r"\1h-MonTueWedThuFri0900-1600", text)
-        if (start := _HOURS.search(text)) is not None:
+        if (start := OPENING.search(text)) is not None:
             step = cls.parse(text[: start.start()].rstrip("-"))
             if step.per_day is None or step.per_day == 1:
                 raise InputError(f"frequency {text!r}: expected a step that divides a day before the opening hours")
-            return cls(step.offset, _hours(text[start.start() :]))
+            return cls(step.offset, opening_hours(text[start.start() :]))
         modern = re.sub(r"(?<![-A-Za-z])[A-Za-z]+", lambda alias: MODERN.get(alias[0], alias[0]), text.strip())
         try:
             offset = _own_offset(own) if (own := _OWN.fullmatch(text.strip())) else to_offset(modern)
@@ -300,7 +258,7 @@ class Frequency:
     @classmethod
     def _candidates(cls, timestamps: pd.DatetimeIndex) -> Iterator["Frequency"]:
         """Possible steps given the most frequent distance between rows, most likely first."""
-        gap = _usual_distance(timestamps) * UNIT_NANOS[timestamps.unit]
+        gap = usual_distance(timestamps) * UNIT_NANOS[timestamps.unit]
         if gap >= 28 * DAY:
             yield from map(cls, _month_steps(timestamps))
         if gap % (7 * DAY) == 0:
@@ -313,7 +271,7 @@ class Frequency:
                 yield cls(CustomBusinessDay(weekmask="".join(days)))
         if 13 * DAY <= gap <= 16 * DAY:
             yield from (cls(to_offset("SMS")), cls(to_offset("SME")))
-        if (hours := _open_hours(timestamps, gap)) is not None:
+        if (hours := hours_shown(timestamps, gap)) is not None:
             yield cls(fixed(gap), hours)
 
     def strides(self, timestamps: pd.DatetimeIndex) -> Int[np.ndarray, " steps"]:
@@ -645,112 +603,6 @@ def _rows(step: int, cycle: int) -> int:
     # nanoseconds are too coarse for most rates: 10,800 rows an hour at 3 Hz have steps of 333333333 ns
     is_rate = 1 < step < SECOND and abs(cycle - whole * step) < step / 20
     return whole if is_rate else lcm(step, cycle) // step
-
-
-JITTER = 0.25
-"""Maximum distance of times from a regular grid to which they are rounded, in steps."""
-
-FEWEST_TIMES = 10
-"""Minimum number of times that show a grid from which they deviate."""
-
-RARE = 1e-6
-"""Probability of times that are all late by more than seems: rounder grids are taken for wrong if it is lower."""
-
-FEWEST_OFF = 0.05
-"""Minimum share of times off the grid; fewer are taken for wrong."""
-
-MOST_MOVED = 0.4
-"""Maximum share of weekly rows on another day than usual."""
-
-
-def _on_weekday(times: pd.DatetimeIndex, step: Frequency | None) -> tuple[pd.DatetimeIndex, str] | None:
-    """Weekly times of which some are up to three days off, as after a holiday, on the usual weekday, and a note on it;
-    None for other times, and if two would be in one week."""
-    once = times[times.notna()].unique().sort_values()
-    if times.tz is not None or len(once) < (FEWEST_TIMES if step is None else 2):
-        return None
-    distances, expected = np.diff(once.asi8) * UNIT_NANOS[once.unit], getattr(step and step.offset, "weekday", None)
-    if step is not None and expected is None:
-        return None
-    usual = 7 * DAY * step.offset.n if step else _usual_distance(once) * UNIT_NANOS[once.unit]
-    if usual not in (7 * DAY, 14 * DAY) or (distances % DAY).any() or not (distances % usual).any():
-        return None
-    usually = int(np.bincount(once.day_of_week).argmax())
-    weekday = usually if expected is None or len(once) >= FEWEST_TIMES else expected
-    off, off_once = ((np.asarray(each.day_of_week) - weekday + 3) % 7 - 3 for each in (times, once))
-    moved = once - pd.to_timedelta(off_once, unit="D")
-    lonely = np.diff(moved) > pd.Timedelta(2 * usual)  # after a gap, as with a wrong year
-    if not moved.is_unique or (off_once != 0).mean() > MOST_MOVED or (lonely & (off_once != 0)[1:]).any():
-        return None
-    day, first = WEEKDAYS[weekday], once[off_once != 0][0]
-    note = f"{counted(int((off_once != 0).sum()), 'week')} not dated on {day}, the first {first:%Y-%m-%d}, moved to it"
-    return times - pd.to_timedelta(off, unit="D"), note
-
-
-def on_grid(times: pd.DatetimeIndex, step: Frequency | None) -> tuple[pd.DatetimeIndex, str] | None:
-    """Times with jitter rounded to a regular grid of steps of at most a day, or of weeks, and a note on it; None for
-    other times.
-
-    The step and the start of the grid are the roundest that fit about as well as the best ones: 10 minutes from a full
-    hour, or 333333333 ns for 3 Hz. Rows that are missing or double remain so.
-
-    Args:
-        times: in any order; missing ones stay.
-        step: expected step; None: the one that fits best.
-    """
-    distances = np.diff(times.asi8)
-    if step is None and (distances == distances[:1]).all():  # as usual, and much faster than what follows
-        return None
-    if (weekly := _on_weekday(times, step)) is not None:
-        return weekly
-    each, present = UNIT_NANOS[times.unit], np.asarray(times.notna())
-    expected = nanos_of(step.offset) if step is not None else None
-    counts = np.sort(times.asi8[present])
-    if len(counts) < (FEWEST_TIMES if step is None else 2) or (step is not None and expected is None):
-        return None
-    distances = np.diff(counts)
-    first, usual = int(counts[0]) * each, int(np.median(distances)) * each
-    is_far = max(-first, int(counts[-1]) * each, first + usual) >= 2**62  # of nanoseconds
-    if is_far or not 0 < usual <= 1.5 * DAY:
-        return None
-    if not (distances * each % (expected or distances[distances > 0].min() * each)).any():
-        return None
-    resolution = int(np.gcd.reduce(distances)) * each
-    if resolution % (900 * SECOND) == 0:  # clock changes move times by whole hours
-        return None
-    past = (counts - counts[0]) * each
-    nanos = float(expected or usual)
-    for _ in range(0 if expected else 2):  # over long gaps, the first estimate loses count
-        nanos = max(float(np.polyfit(_slots(past, nanos), past, 1)[0]), 1.0)
-    slots = _slots(past, nanos)
-    width = np.ptp(past - nanos * slots)
-    rate = [round(SECOND / round(SECOND / nanos))] if nanos < SECOND else []
-    rounded = (*rate, *(round(nanos / size) * size for size in _SIZES.values() if size <= nanos))
-    size = expected or next(
-        (size for size in rounded if np.ptp(past - size * slots) <= 1.5 * width + resolution), round(nanos)
-    )
-    late = past - size * slots  # after the first time
-    low, high = first + int(late.min()), first + int(late.max())
-    # the fewer times, the later may be the least late one; delays are taken for uniform
-    fit = max(1.1, RARE ** (-1 / len(counts))) * (high - low) + resolution
-    starts = (round((low + high) / 2 / unit) * unit for unit in ([size] * (DAY % size == 0) + [*_SIZES.values()]))
-    start = next(start for start in starts if max(start - low, high - start) <= fit or 2 * fit < high - low)
-    deviation = max(start - low, high - start)
-    few = np.unique(late, return_counts=True)[1].max() > (1 - FEWEST_OFF) * len(late)
-    mostly_double = 2 * (np.diff(slots) == 0).sum() > len(slots)
-    if deviation > JITTER * size or few or mostly_double or (times.tz is not None and size % DAY == 0):
-        return None
-    nearest = start + (times.asi8[present] * each - start + size // 2) // size * size
-    exact = pd.DatetimeIndex(pd.Series(nearest.astype("M8[ns]"), np.flatnonzero(present)).reindex(range(len(times))))
-    unit = times.unit if size % each == 0 and start % each == 0 else "ns"
-    local = exact if times.tz is None else exact.tz_localize("UTC").tz_convert(times.tz)
-    note = f"times rounded to steps of {fixed(size).freqstr}, from which they are up to {deviation / SECOND:.3g} s off"
-    return local.as_unit(unit), note
-
-
-def _slots(past: Int[np.ndarray, " t"], nanos: float) -> Float64[np.ndarray, " t"]:
-    """The number of steps from the first time to each, of which none is far from a whole number of steps."""
-    return np.concatenate([[0.0], np.round(np.diff(past) / nanos).cumsum()])
 
 
 _LARGER = {Unit.second: Unit.minute, Unit.minute: Unit.hour}

@@ -21,9 +21,13 @@ from informer.read import checks, time_columns
 from informer.read.cells import key_cells
 from informer.read.columns import CategoryReader, numbers, value_columns
 from informer.read.dialect import COMMON, Dialect
-from informer.read.frequency import Frequency, on_grid
+from informer.read.frequency import Frequency
+from informer.read.grid import on_grid
 from informer.read.limits import LIMITS
+from informer.read.outliers import check_far, check_outliers, first_of_test, outliers_of
 from informer.read.remote import is_remote, local_path
+from informer.read.repairs import joins_rows, repair
+from informer.read.rows import Report, Rows
 from informer.read.shapes import prepared, with_missing_values
 from informer.read.table import Table, are_dates, read_table
 from informer.read.times import times_of
@@ -240,7 +244,7 @@ class Reading:
             raise table.without_rows()
         if categories is not None:
             table, config = categories.coded(table, config)
-        self.report, names, codes = checks.Report(), [name], np.zeros(len(table.frame), dtype=np.int64)
+        self.report, names, codes = Report(), [name], np.zeros(len(table.frame), dtype=np.int64)
         if config.series_col is not None:
             codes, names = series_codes(table, config.series_col)
             table = table.without([config.series_col])
@@ -260,7 +264,7 @@ class Reading:
         if times is None:
             times, names, codes = pd.DatetimeIndex(np.full(len(codes), "NaT", "datetime64[s]")), [name], 0 * codes
         values, words = numbers(table, columns)
-        rows = checks.Rows(table.name, time_col, tuple(columns), times, values, table.lines)
+        rows = Rows(table.name, time_col, tuple(columns), times, values, table.lines)
         if self.is_timed and config.since is not None:
             is_old = times.tz_localize(None) < pd.Timestamp(config.since).tz_localize(None)
             if is_old.all():
@@ -299,7 +303,7 @@ class Reading:
         key = self.config.series_col
         return self.table.name if key is None or not self.is_timed else f"{self.table.name}, {key} {self.names[k]}"
 
-    def timed(self) -> checks.Rows:
+    def timed(self) -> Rows:
         """All rows, of which nothing but the times was checked: not the cells, nor the order and steps.
 
         Raises:
@@ -330,7 +334,7 @@ class Reading:
         like: Series | None = None,
         step: str | None = None,
         history: int | None = None,
-    ) -> tuple[Series | None, checks.Report]:
+    ) -> tuple[Series | None, Report]:
         """Repair and check the rows of a series: the series, None if it cannot be read, and all problems, warnings and
         repairs, for the first series also those of the table.
 
@@ -340,7 +344,7 @@ class Reading:
             step: the step that it must have; None: that of the settings.
             history: for prediction, number of rows needed from the end. Of older rows only the times are checked.
         """
-        config, report = self.config, deepcopy(self.report) if k == 0 else checks.Report()
+        config, report = self.config, deepcopy(self.report) if k == 0 else Report()
         own = slice(int(self.ends[k - 1]) if k else 0, int(self.ends[k]))
         text: Mapping[str, pd.Series] = self.text.get(k, {})
         rows, is_numbered = self.rows.take(own, name=self.label(k)), self.time_format == STEP
@@ -356,7 +360,7 @@ class Reading:
         else:
             config = config if step is None else replace(config, frequency=step)
             set_step = Frequency.parse(config.frequency) if config.frequency else None
-            if checks.joins_rows(rows.timestamps, config):  # a row with text has no row of its own any more
+            if joins_rows(rows.timestamps, config):  # a row with text has no row of its own any more
                 checks.check_cells(rows, text, replace(config, fill="mask"), report)
                 rows, text = checks.with_zeros(rows, text), {}
             elif not is_numbered and (rounded := on_grid(rows.timestamps, set_step)) is not None:
@@ -369,9 +373,9 @@ class Reading:
                 report.repairs.append(f"{name}: {ahead}")
             rows = rows.take(np.asarray(rows.timestamps.notna())) if rows.timestamps.hasnans else rows
             # before rows of an hour that occurs twice are dropped
-            if repeats := not rows.is_increasing and not checks.joins_rows(rows.timestamps, config):
+            if repeats := not rows.is_increasing and not joins_rows(rows.timestamps, config):
                 rows = checks.check_clock_changes(rows, report)
-            read = checks.repair(rows, config, report, is_numbered=is_numbered)
+            read = repair(rows, config, report, is_numbered=is_numbered)
             read = read if repeats else checks.check_clock_changes(read, report)
             has_steps = checks.check_order(read, config, report)
             read, n_unread = read.end(history), len(unread)
@@ -384,14 +388,14 @@ class Reading:
             if text or read.values is not values or not checks.in_range(self.low[k], self.high[k]).all():
                 fill = checks.fill_for(ordered, missing) if len(ordered) else "linear"
                 checks.check_cells(read, text, config, report, fill)
-        checks.check_outliers(read, config, report)
+        check_outliers(read, config, report)
         if history is not None and len(read) + n_unread < history and config.short != "pad":
             line = f"{rows.name}: expected at least seq_len={history} rows of history, found {len(read) + n_unread}"
             report.problems.append(InputError(line, code="history", table=rows.name))
         if frequency is None:
             return None, report
         if history is None:
-            checks.check_far(ordered, config, report)
+            check_far(ordered, config, report)
             fixed = [*config.categorical, *config.static_covariates, *text]
             if read.values is not values or not (self.low[k] < self.high[k]).all():
                 report.warnings += checks.constant_columns(ordered, fixed)
@@ -408,7 +412,7 @@ class Reading:
         )
         return series, report
 
-    def _regular(self, k: int, rows: checks.Rows, like: Series) -> pd.DatetimeIndex | None:
+    def _regular(self, k: int, rows: Rows, like: Series) -> pd.DatetimeIndex | None:
         """The times of a series with numbers in all cells and the step of another one, in which nothing can be
         repaired; None for other series."""
         times, are_alike = rows.timestamps, (self.time_format == STEP) == like.frequency.is_numbered
@@ -416,8 +420,8 @@ class Reading:
         if not are_alike or not is_sound or self.config.duplicates == "sum":
             return None
         if self.config.outliers == "missing":
-            first = checks.first_of_test(rows, self.config)
-            if any(checks.outliers_of(rows, self.config, first)):
+            first = first_of_test(rows, self.config)
+            if any(outliers_of(rows, self.config, first)):
                 return None
         if times.equals(like.timestamps):  # as most series
             return like.timestamps

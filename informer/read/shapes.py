@@ -15,14 +15,15 @@ import pandas as pd
 
 from informer.base.errors import InputError, listed
 from informer.config.data import DatasetConfig, key_columns
-from informer.read import time_columns
+from informer.read import time_columns, time_parts
 from informer.read.cells import decoded, dictionary_encoded, joined_names, without_words
 from informer.read.columns import are_plain, number_columns
 from informer.read.date_text import date_formats
 from informer.read.dialect import TOTAL
 from informer.read.number_marks import amounts, may_be_amount
 from informer.read.table import Table, without
-from informer.read.times import clocks_of_hours
+from informer.read.times import find_format, parse_timestamps
+from informer.read.zones import ZONES
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +136,7 @@ def years_as_rows(table: Table, config: DatasetConfig) -> Table:
         config.time_col
         or not years
         or len(others) != 1
-        or not time_columns.month_columns([*map(str, decoded(table.frame[others[0]]))])
+        or not time_parts.month_columns([*map(str, decoded(table.frame[others[0]]))])
     ):
         return table
     turned = table.frame.set_index(others[0])[[*years]].T.rename_axis(columns=None).rename(columns=str)
@@ -150,15 +151,15 @@ def with_parts_as_rows(table: Table, config: DatasetConfig) -> Table:
     Numbers in columns after them, such as the mean of a year, are left out, and so are hours that only some days have
     where they are empty.
     """
-    name, columns, parts = "month", time_columns.month_columns(table.columns), list[int | str](range(1, 13))
+    name, columns, parts = "month", time_parts.month_columns(table.columns), list[int | str](range(1, 13))
     if not columns:
-        name, (columns, parts) = "hour", time_columns.hour_columns(table.columns)
+        name, (columns, parts) = "hour", time_parts.hour_columns(table.columns)
     if not columns or {*columns} & {*(config.columns or []), *config.as_text, config.target}:
         return table
     rest = table.without(columns)
     if name == "month":
-        parts_of_time = time_columns.calendar_parts(rest.columns)
-        has_times = config.time_col is None and any(time_columns.are_years(x, rest.frame[x]) for x in parts_of_time)
+        parts_of_time = time_parts.calendar_parts(rest.columns)
+        has_times = config.time_col is None and any(time_parts.are_years(x, rest.frame[x]) for x in parts_of_time)
     else:
         dated = time_columns.dated_columns(rest)
         has_times = config.clock_col is None and bool(dated) and config.time_col in (None, *dated)
@@ -221,9 +222,9 @@ def _dates_as_columns(table: Table) -> dict[str, str]:
     if len(dates) < LEAST_DATES or len(dates) <= len(others) or without([*dates], number_columns(table, [*dates])):
         return {}
     rest = table.without(dates)
-    has_times = time_columns.dated_columns(rest) or time_columns.calendar_parts(others)
+    has_times = time_columns.dated_columns(rest) or time_parts.calendar_parts(others)
     is_named = any(name.strip("<> ").lower() in time_columns.TIME_NAMES for name in others)
-    are_months = any(time_columns.month_columns([*map(str, rest.frame[name])]) for name in others)
+    are_months = any(time_parts.month_columns([*map(str, rest.frame[name])]) for name in others)
     return {} if has_times or is_named or are_months else dates
 
 
@@ -241,7 +242,7 @@ def _time_col(table: Table, config: DatasetConfig) -> str | None:
 
 def without_averages(table: Table, _config: DatasetConfig) -> Table:
     """The table without the averages of years next to months, quarters or half years, as M13, Q05, S03 (US BLS)."""
-    for column in table.not_numeric if any(time_columns.calendar_parts(table.columns)) else ():
+    for column in table.not_numeric if any(time_parts.calendar_parts(table.columns)) else ():
         cells = table.frame[column].astype("str")
         is_average = cells.isin(["M13", "Q05", "S03"])
         if is_average.any() and cells[~is_average].str.fullmatch(r"[MQS]\d\d").all():
@@ -254,10 +255,10 @@ def with_joined_calendar(table: Table, config: DatasetConfig) -> Table:
     """The table with one column of times in place of those of years, months, days and hours, if no other has dates."""
     if config.time_col is not None or time_columns.dated_columns(table):
         return table
-    if not (parts := time_columns.find_calendar_columns(table, _named(config))):
+    if not (parts := time_parts.find_calendar_columns(table, _named(config))):
         return table
     log.info("%s: times are joined from the columns %s", table.name, listed(list(parts.values())))
-    return time_columns.joined_calendar(table, parts)
+    return time_parts.joined_calendar(table, parts)
 
 
 def without_row_numbers(table: Table, config: DatasetConfig) -> Table:
@@ -276,13 +277,13 @@ def with_joined_clock(table: Table, config: DatasetConfig) -> Table:
     """The table with the times of day of another column next to their dates."""
     if (time_col := _time_col(table, config)) is None:
         return table
-    clock_col = config.clock_col or time_columns.find_clock_column(table, time_col, _named(config))
+    clock_col = config.clock_col or time_parts.find_clock_column(table, time_col, _named(config))
     if clock_col in table.columns and clock_col != time_col:
         log.info("%s: times are the dates of %r with the times of day of %r", table.name, time_col, clock_col)
         with suppress(InputError):  # reported with all other problems of the table
             if (clocks := clocks_of_hours(table, time_col, clock_col, config)) is not None:
                 table = replace(table, frame=table.frame.assign(**{clock_col: clocks}))
-        return time_columns.joined(table, time_col, clock_col, keeps_digits=config.time_format is not None)
+        return time_parts.joined(table, time_col, clock_col, keeps_digits=config.time_format is not None)
     dated = time_columns.dated_columns(table) if config.time_col is None else []
     if unused := without(dated, [time_col]):
         others = listed(unused)
@@ -295,7 +296,7 @@ NORMALISERS: tuple[Callable[[Table, DatasetConfig], Table], ...] = (
     with_missing_values,
     with_labels,
     lambda table, config: with_series_names(table, config.series_col),
-    time_columns.with_starts,
+    time_parts.with_starts,
     with_amounts,
     years_as_rows,
     with_parts_as_rows,
@@ -306,3 +307,30 @@ NORMALISERS: tuple[Callable[[Table, DatasetConfig], Table], ...] = (
     with_joined_clock,
 )
 """In the order in which they are applied."""
+
+
+def clocks_of_hours(table: Table, time_col: str, clock_col: str, config: DatasetConfig) -> pd.Series | None:
+    """Local times for the numbers of the hours of each day, or of their halves or quarters, of which some day has 23
+    or 25 hours; None without such a day, or if no zone has days of these lengths."""
+    dates, hours = table.frame[time_col], time_parts.of_the_day(table.frame[clock_col])
+    if hours is None:
+        return None
+    place = pd.factorize(dates)[0]
+    lengths, parts = hours.groupby(place).max(), time_parts.parts_of_hour(hours)
+    if (lengths.iloc[1:-1] == 24 * parts).all() and lengths.max() <= 24 * parts:
+        return None
+    days = parse_timestamps(table, time_col, find_format(table, time_col, config.time_format))
+    if days.hasnans or days.tz is not None:
+        return None
+    once, first = np.unique(days, return_index=True)
+    found = lengths.to_numpy()[place[first]]
+    for zone in ZONES if config.timezone is None else [config.timezone]:
+        begin, end = (
+            pd.DatetimeIndex(each).tz_localize(zone, nonexistent="shift_forward", ambiguous=np.ones(len(once), bool))
+            for each in (once, once + np.timedelta64(1, "D"))
+        )
+        expected = ((end - begin) // pd.Timedelta(hours=1) * parts).to_numpy()
+        if (expected[1:-1] == found[1:-1]).all() and (found <= expected).all():
+            past = pd.to_timedelta((hours.to_numpy() - 1) * (60 // parts), unit="min")
+            return pd.Series((begin[np.searchsorted(once, days)] + past).strftime("%H:%M"), index=table.frame.index)
+    return None

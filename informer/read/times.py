@@ -3,17 +3,13 @@
 A column has one format. Its first cell proposes some (`date_formats`), and that one is taken which reads all cells that
 any of them reads. If several do, as for the first twelve days of a month, it is the only one with equal steps; dates
 that start with the year are ISO 8601. What is still open is a question to the user. Numbers are dates or periods in
-digits, counts since 1970, days of a spreadsheet, or numbers of rows.
-
-Local times: when clocks are set back, an hour occurs twice, and its second occurrence in the file is the later one.
-When they are set forward, an hour is skipped.
+digits, counts since 1970, days of a spreadsheet, or numbers of rows. Local times and offsets from UTC are in `zones`.
 """
 
 import logging
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import tzinfo
 from itertools import islice, product
 from typing import Literal
 
@@ -35,12 +31,14 @@ from informer.config.data import (
     DatasetConfig,
     format_problems,
 )
-from informer.read import time_columns
+from informer.read import time_columns, time_parts
 from informer.read.cells import PIECE, codes_of, distinct, is_encoded, text_of
-from informer.read.date_text import HALF, date_formats, in_english, is_season, month_of, order
-from informer.read.frequency import SECOND, UNIT_NANOS, Frequency, nanos_of
+from informer.read.date_text import date_formats, in_english, is_season, month_of, order
+from informer.read.frequency import UNIT_NANOS, Frequency
+from informer.read.numbered_times import USUAL, USUAL_DAYS, YEARS, are_whole, usual_units
 from informer.read.table import Table, shown
 from informer.read.workbook import DAYS_TO_1970
+from informer.read.zones import OFFSET, in_zone, with_offsets, with_offsets_of_names
 
 log = logging.getLogger(__name__)
 
@@ -59,23 +57,11 @@ LAST_SHORT_YEAR = 2045
 LAST_DAY = 2_958_466
 """First spreadsheet day after the year 9999."""
 
-_LAST = 1e9 * 86_400 * 365.25 * (time_columns.YEARS.stop - 1970)
+_LAST = 1e9 * 86_400 * 365.25 * (YEARS.stop - 1970)
 """Nanoseconds from 1970 to the end of YEARS."""
 
 _END_OF_DAY = r"([ T])24([:.]00)"
 """A time that ISO 8601 allows for the start of the next day."""
-
-_OFFSET = r"(?:[Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)\s*$"
-"""The end of a time with an offset from UTC."""
-
-ZONES = (
-    *("Europe/Berlin", "Europe/London", "Europe/Helsinki", "America/New_York", "America/Chicago", "America/Denver"),
-    *("America/Los_Angeles", "Australia/Sydney", "America/Santiago", "Pacific/Auckland"),
-)
-"""One zone for each rule of clock changes and offset from UTC, as far as these are usual; others cannot be told from
-them. Of local times, without offsets, only the rule is known: the first zone with it."""
-
-HOUR = 3600 * SECOND
 
 
 def times_of(
@@ -125,7 +111,7 @@ def find_format(table: Table, column: str, configured: str | None, *, trained_fo
 def _format_of_numbers(table: Table, column: str, trained_format: str | None) -> str:
     """The format of numbers. Days of a spreadsheet and counts of one unit since 1970 may be other numbers: the error
     says which they seem to be."""
-    cells, units = table.frame[column], time_columns.usual_units(table.frame[column])
+    cells, units = table.frame[column], usual_units(table.frame[column])
     if units == [EXCEL] and (table.to_1970 or trained_format == EXCEL):
         begin = pd.Timestamp(-(table.to_1970 or DAYS_TO_1970), unit="D")
         log.info(f"{table.name}, column {column!r}: numbers of days since {begin:%Y-%m-%d} (dataset.time_format=excel)")
@@ -145,7 +131,7 @@ def _format_of_numbers(table: Table, column: str, trained_format: str | None) ->
             f"{start}; if these are {what}, starting at {begin}{zone}, set dataset.time_format={units[0]}; otherwise "
             "name the time column with dataset.time_col"
         )
-    if time_columns.counts_rows(cells) and first < time_columns.USUAL_DAYS[0] and first not in YEARS_SEEN:
+    if time_columns.counts_rows(cells) and first < USUAL_DAYS[0] and first not in YEARS_SEEN:
         log.info("%s, column %r: numbers of rows instead of times (dataset.time_format=step)", table.name, column)
         return STEP
     known = _set_formats(table, column)
@@ -232,7 +218,7 @@ def _may_be_days(table: Table, column: str, time_format: str) -> bool:
     """Whether cells such as Jan-19, a month with a number, have the same month in most consecutive rows."""
     if not re.fullmatch("%[bB][^%]*%y", time_format):
         return False
-    times = _read_as(table, column, table.frame[column].iloc[: time_columns.HEAD], time_format).dropna()
+    times = _read_as(table, column, table.frame[column].iloc[: time_parts.HEAD], time_format).dropna()
     changes = np.diff(times.year * 12 + times.month)
     return 2 * int((changes % 12 == 0).sum() - (changes == 0).sum()) > int((changes != 0).sum())
 
@@ -341,9 +327,9 @@ def parse_timestamps(
         ) from error
     counts = times.asi8  # their extremes need no copy, unlike those of times; a missing time is the smallest
     ends = [times[int(place)] for place in (counts.argmin(), counts.argmax())] if len(times) else []
-    if not all(pd.notna(end) and end.year in time_columns.YEARS for end in ends):
-        times = pd.DatetimeIndex(times.where(times.year.isin(time_columns.YEARS)))
-    return times if timezone is None else _in_zone(times, timezone, table, column, groups)
+    if not all(pd.notna(end) and end.year in YEARS for end in ends):
+        times = pd.DatetimeIndex(times.where(times.year.isin(YEARS)))
+    return times if timezone is None else in_zone(times, timezone, table, column, groups)
 
 
 def _of_counts(table: Table, column: str, unit: str) -> pd.DatetimeIndex:
@@ -353,11 +339,9 @@ def _of_counts(table: Table, column: str, unit: str) -> pd.DatetimeIndex:
         row = int(broken.to_numpy().argmax())
         cell = shown(table.frame[column].iloc[row])
         raise InputError(f"{table.at(row, column)}: expected a whole number (dataset.time_format=step), found {cell}")
-    if len(units := time_columns.usual_units(counts)) > 1 and unit == units[-1]:
+    if len(units := usual_units(counts)) > 1 and unit == units[-1]:
         for other in units[:-1]:
-            counts = counts.mask(
-                counts < time_columns.USUAL[other][1], counts * (UNIT_NANOS[other] // UNIT_NANOS[unit])
-            )
+            counts = counts.mask(counts < USUAL[other][1], counts * (UNIT_NANOS[other] // UNIT_NANOS[unit]))
     if not is_float_dtype(counts):
         return pd.DatetimeIndex(pd.to_datetime(counts, unit=EPOCHS[unit], errors="coerce"), name=None)
     # in the finest unit that is exact: in ns, 1700000000.1 s would be 95 ns off
@@ -388,7 +372,7 @@ def _of_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
     cells = table.frame[column]
     if is_float_dtype(cells) and time_format == "%Y.%m":  # a number has lost the last zero of October
         cells = cells.map("{:.2f}".format, na_action="ignore")
-    elif re.fullmatch("(?:%[YymdHMSj])+", time_format) and time_columns.are_whole(cells):  # and its leading zeros
+    elif re.fullmatch("(?:%[YymdHMSj])+", time_format) and are_whole(cells):  # and its leading zeros
         width = sum({"Y": 4, "j": 3}.get(letter, 2) for letter in time_format[1::2])
         cells = cells.astype("Int64").astype("str").str.zfill(width)
     elif time_format == ISO and (plain := _plain_times(cells)) is not None:
@@ -401,17 +385,17 @@ def _of_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
         texts = text_of(cells)
     is_named = time_format.endswith("%Z")
     if is_named:
-        texts, time_format = _with_offsets_of_names(texts, table, column), time_format.replace("%Z", "%z")
+        texts, time_format = with_offsets_of_names(texts, table, column), time_format.replace("%Z", "%z")
     no_dates = texts.isin(["now", "today"])  # which pandas reads with any format
     if time_format == ISO:
         no_dates |= texts.str.contains(r"^\s*[+-]", na=False)  # years with a sign
     texts = texts.mask(no_dates) if no_dates.any() else texts
     if time_format == ISO or "%z" in time_format:
         timed = texts[texts.str.contains(r"\d[Tt ]\d\d", na=False)]
-        ends = timed.str.extract(rf"\d[Tt ]\d\d.*?({_OFFSET})")[0].astype(object).unique()
+        ends = timed.str.extract(rf"\d[Tt ]\d\d.*?({OFFSET})")[0].astype(object).unique()
         signs = (re.sub("[Zz]|UTC|GMT", "+00", str(end).strip()).replace(":", "").ljust(5, "0") for end in ends)
         if is_named or len({*signs}) > 1:
-            times = _with_offsets(texts, time_format, table, column)
+            times = with_offsets(texts, time_format, table, column)
             return times if len(ends) > 1 or not is_named else times.tz_convert("UTC")
     texts, time_format = _first_days(texts, time_format)
     first, *others = (
@@ -489,171 +473,3 @@ def _first_days(texts: pd.Series, time_format: str) -> tuple[pd.Series, str]:
         elif parts and is_season(parts["y"], parts["last"]):
             months[cell] = f"{parts['y']}-1"
     return texts.map(months), how
-
-
-def _with_offsets_of_names(text: pd.Series, table: Table, column: str) -> pd.Series:
-    """Times with offsets in place of their names, such as CET and CEST."""
-    names = text.str.extract(r"([A-Z]+)\s*$")[0]
-    days = [pd.Timestamp(2024, month, 1, tz=zone) for zone in ("UTC", *ZONES) for month in (1, 7)]
-    offsets = {str(day.tzname()): day.strftime("%z") for day in days} | {"MEZ": "+0100", "MESZ": "+0200"}
-    bare = np.flatnonzero(text.notna() & ~names.isin(offsets))
-    if len(bare):
-        raise InputError(
-            f"{table.at(int(bare[0]), column)}: expected the name of a time zone such as CET, CEST, EST or EDT, found "
-            f"{shown(text.iloc[bare[0]])}; write offsets from UTC, such as +01:00"
-        )
-    numbered = text.str.replace(HALF, r" \1m", regex=True).str.replace(r"[A-Z]+\s*$", "", regex=True)
-    return numbered + names.map(offsets)
-
-
-def _with_offsets(text: pd.Series, time_format: str, table: Table, column: str) -> pd.DatetimeIndex:
-    """Times with different UTC offsets, in the zone of ZONES with these offsets, otherwise in UTC.
-
-    Raises:
-        InputError: some have no offset.
-    """
-    bare = np.flatnonzero(text.notna() & ~text.str.contains(_OFFSET, na=False))
-    if len(bare):
-        raise InputError(
-            f"{table.at(int(bare[0]), column)}: expected an offset from UTC as in other rows, found "
-            f"{shown(text.iloc[bare[0]])}; use one time zone, such as UTC, for all rows"
-        )
-    times = pd.DatetimeIndex(pd.to_datetime(text.to_numpy(dtype=object), format=time_format, errors="coerce", utc=True))
-    # such as +01:00, +0100 or +01, in minutes; 0 without one
-    parts = text.str.extract(r"([+-])(\d{2}):?(\d{2})?\s*$").fillna("0")
-    offsets = np.where(parts[0] == "-", -1, 1) * (parts[1].astype(int) * 60 + parts[2].astype(int))
-    for zone in ZONES:
-        local = times.tz_convert(zone)
-        own = (local.tz_localize(None) - times.tz_localize(None)) / pd.Timedelta("1min")
-        if (own == offsets)[times.notna()].all():
-            return local
-    return times
-
-
-def _in_zone(
-    times: pd.DatetimeIndex, zone: str, table: Table, column: str, groups: np.ndarray | None
-) -> pd.DatetimeIndex:
-    """Local times of the rows of a table in a zone; times with an offset are converted.
-
-    Raises:
-        InputError: a local time that does not exist in the zone.
-    """
-    if times.tz is not None:
-        return times.tz_convert(zone)
-    local = _localized(times, zone, groups)
-    left_out = np.flatnonzero(np.asarray(local.isna()) & np.asarray(times.notna()))
-    if len(left_out):
-        row = int(left_out[0])
-        more = f" ({len(left_out)} such rows)" if len(left_out) > 1 else ""
-        raise InputError(
-            f"{table.at(row, column)}: {times[row]} does not exist in {zone}, where clocks were set forward{more}; "
-            "remove the row, or set the zone that the times are in, dataset.timezone"
-        )
-    return local
-
-
-def _localized(times: pd.DatetimeIndex, zone: str, groups: np.ndarray | None = None) -> pd.DatetimeIndex:
-    """Local times in a zone, of which `groups` are the series; NaT for times that do not exist in it.
-
-    Of an hour that occurs twice, rows are in the second one if their time was there before, or a later time, unless
-    rows are out of order by an hour or more.
-    """
-    rows, present = pd.DataFrame({"time": times, "group": 0 if groups is None else groups}), times[times.notna()]
-    rows = rows[::-1] if len(present) > 1 and present[0] > present[-1] else rows
-    back, is_second = rows.groupby("group")["time"].cummax() - rows["time"], rows.duplicated()
-    if back.max() < pd.Timedelta(HOUR):
-        is_second |= back > pd.Timedelta(0)
-    return times.tz_localize(zone, ambiguous=~is_second.sort_index().to_numpy(), nonexistent="NaT")
-
-
-def clocks_of_hours(table: Table, time_col: str, clock_col: str, config: DatasetConfig) -> pd.Series | None:
-    """Local times for the numbers of the hours of each day, or of their halves or quarters, of which some day has 23
-    or 25 hours; None without such a day, or if no zone has days of these lengths."""
-    dates, hours = table.frame[time_col], time_columns.of_the_day(table.frame[clock_col])
-    if hours is None:
-        return None
-    place = pd.factorize(dates)[0]
-    lengths, parts = hours.groupby(place).max(), time_columns.parts_of_hour(hours)
-    if (lengths.iloc[1:-1] == 24 * parts).all() and lengths.max() <= 24 * parts:
-        return None
-    days = parse_timestamps(table, time_col, find_format(table, time_col, config.time_format))
-    if days.hasnans or days.tz is not None:
-        return None
-    once, first = np.unique(days, return_index=True)
-    found = lengths.to_numpy()[place[first]]
-    for zone in ZONES if config.timezone is None else [config.timezone]:
-        begin, end = (
-            pd.DatetimeIndex(each).tz_localize(zone, nonexistent="shift_forward", ambiguous=np.ones(len(once), bool))
-            for each in (once, once + np.timedelta64(1, "D"))
-        )
-        expected = ((end - begin) // pd.Timedelta(hours=1) * parts).to_numpy()
-        if (expected[1:-1] == found[1:-1]).all() and (found <= expected).all():
-            past = pd.to_timedelta((hours.to_numpy() - 1) * (60 // parts), unit="min")
-            return pd.Series((begin[np.searchsorted(once, days)] + past).strftime("%H:%M"), index=table.frame.index)
-    return None
-
-
-FEW_REPEATED = 0.05
-"""Chance that other repeated times, by their share, explain those of a clock change, below which one is reported."""
-
-
-def in_changing_zone(times: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, bool] | None:
-    """Local times in the zone whose clock changes they show, and whether this is clear; None without such changes.
-
-    Some rows next to a change are one step apart, and none contradict one. It is clear if the changes explain more than
-    half of the repeated times, or, if no time is repeated, of the gaps. It is not if they explain half, or fewer while
-    others are so seldom repeated that those of the change hardly are by chance.
-
-    Args:
-        times: of one series, in the order of the file.
-    """
-    if len(times) < 3 or times.tz is not None or times.hasnans or len(once := times.unique().sort_values()) < 2:
-        return None
-    nanos, unit = nanos_of(Frequency.closest(once)[0].offset), UNIT_NANOS[times.unit]
-    repeated, steps = times[times.duplicated()], np.diff(once.asi8) * unit
-    if nanos is None or nanos > HOUR or not (len(repeated) or (steps == nanos + HOUR).any()):
-        return None
-    n_gaps, hours = int((steps > nanos).sum()), steps == nanos + HOUR
-    for zone in ZONES:
-        if len(repeated):  # only these can be times that occur twice
-            if not repeated.tz_localize(zone, ambiguous="NaT", nonexistent="shift_forward").hasnans:
-                continue
-        else:
-            passed = _localized(once[1:][hours], zone) - _localized(once[:-1][hours], zone)
-            if not (passed == pd.Timedelta(nanos)).any():
-                continue  # no hour that is left out is one of this zone
-        local = _localized(times, zone)
-        ordered = local.sort_values()
-        steps, on_clocks = (np.diff(each.asi8) * unit for each in (ordered, ordered.tz_localize(None)))
-        changes = on_clocks != steps
-        if local.hasnans or (on_clocks[changes] == nanos).any() or not (steps[changes] == nanos).any():
-            continue  # rows in an hour that is left out, or none twice; a change in a gap says nothing
-        n_left, n = int((steps > nanos).sum()), n_gaps
-        if len(repeated):
-            n_left, n = int(local.duplicated().sum()), len(repeated)
-        is_seldom = len(repeated) > 0 and (n_left / len(once)) ** (n - n_left) <= FEW_REPEATED
-        if 2 * n_left <= n or is_seldom:
-            return local, 2 * n_left < n
-    return None
-
-
-def zone_advice(zone: tzinfo | None, *, is_clear: bool = True) -> str:
-    """What to set for local times with the clock changes of a zone, if they have some."""
-    advice = f"set dataset.timezone={zone}, or another zone with the same clock changes"
-    return advice if is_clear else f"{advice}, or, if no clock was changed, dataset.timezone=UTC"
-
-
-def check_zones(name: str, zone: tzinfo | str | None, other: tzinfo | str | None, where: str) -> None:
-    """Check that times which are compared have a time zone both, or neither.
-
-    Args:
-        name: what has the times in `zone`.
-        where: what has the times in `other`.
-
-    Raises:
-        InputError: only one of them has a zone.
-    """
-    if (zone is None) != (other is None):
-        expected, found = ("without a time zone" if each is None else f"in {each}" for each in (other, zone))
-        cure = "set the zone of these local times, dataset.timezone" if zone is None else "write them without a zone"
-        raise InputError(f"{name}: expected times {expected} as in {where}, found times {found}; {cure}")

@@ -21,13 +21,15 @@ from jaxtyping import Float64
 from informer.base.errors import InputError, counted, listed
 from informer.config.data import STEP, DatasetConfig, InputFormat
 from informer.members.baselines import Histories
-from informer.read.checks import Report, Rows, check_cells, check_clock_changes
+from informer.read.checks import check_cells, check_clock_changes
 from informer.read.columns import has_words, number_columns
-from informer.read.frequency import Frequency, on_grid
+from informer.read.frequency import Frequency
+from informer.read.grid import on_grid
+from informer.read.rows import Report, Rows
 from informer.read.series import Reading, table_of_file
 from informer.read.table import Table, without
 from informer.read.time_columns import find_time_column
-from informer.read.times import check_zones
+from informer.read.zones import check_zones
 from informer.scoring.forecasts import Forecasts
 
 log = logging.getLogger(__name__)

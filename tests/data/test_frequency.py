@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from informer import InputError
-from informer.read.frequency import Frequency, Unit, adjective, lasting, on_grid
+from informer.read.frequency import Frequency, Unit, adjective, lasting
+from informer.read.grid import on_grid
 
 # spelling -> canonical code, unit, rows in a season, rows in a day
 OFFSETS = {

@@ -15,7 +15,7 @@ from informer.config.data import DatasetConfig, Fill, repaired
 from informer.data.columns import Roles
 from informer.data.dataset import read_source
 from informer.data.diagnosis import Examined, in_words, survey_file
-from informer.read.checks import outliers
+from informer.read.outliers import outliers
 
 COLUMNS = ["a", "b", "c"]
 
