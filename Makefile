@@ -1,12 +1,13 @@
 # make demo: forecast the sample data, with a report. make check: style, types, layers. make docs: the site.
 # make test: what runs in minutes. make test-slow: the rest (exports, compilers, processes, whole runs). make test-all: both.
-# make test-oldest: quick tests of reading and forecasting with the oldest versions of pandas, numpy and others (Python 3.11, 3.12).
+# make test-oldest: what is read and forecast with the oldest versions of pandas, numpy and others, next to the
+# packages that the leaderboard compares with (Python 3.11, 3.12).
 # make fuzz: other generated data files, and damaged model files and runs, than those of make test, for about MINUTES.
 PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
 MINUTES ?= 5
-QUICK := $(addprefix tests/, data/test_frequency.py data/test_times.py data/test_round_trips.py test_zero.py test_sktime.py)
+QUICK := $(addprefix tests/, corpus golden contracts/test_refusals.py data/test_frequency.py data/test_times.py data/test_round_trips.py test_zero.py test_sktime.py test_leaderboard.py)
 ifeq ($(OS),Windows_NT)
 SCRIPTS := Scripts
 else
@@ -66,7 +67,7 @@ $(VENV)/.dev: $(VENV)/.user
 
 $(OLDEST)/.dev: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/$(SCRIPTS)/python $(PIP) constraints-oldest.txt -e . pytest pytest-xdist pytest-timeout beartype hypothesis polars duckdb sktime
+	$(OLDEST)/$(SCRIPTS)/python $(PIP) constraints-oldest.txt -e '.[peers,holidays]' pytest pytest-xdist pytest-timeout beartype hypothesis polars duckdb sktime
 	touch $@
 
 clean:

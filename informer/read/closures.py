@@ -61,8 +61,9 @@ def _calendars() -> dict[str, Sequence[str]]:
 
     known: dict[str, Sequence[str]] = {name: () for name in list_supported_financial() if len(name) == len("XNYS")}
     known |= {name: parts for name, parts in list_supported_countries().items() if len(name) == len("US")}
-    parts = [f"{name}-{part}" for name in FIRST for part in known[name] if len(part) <= LONGEST_PART]
-    return {name: known.get(name, ()) for name in (*FIRST, *parts, *known)}
+    first = [name for name in FIRST if name in known]  # older versions of the package have fewer markets
+    parts = [f"{name}-{part}" for name in first for part in known[name] if len(part) <= LONGEST_PART]
+    return {name: known.get(name, ()) for name in (*first, *parts, *known)}
 
 
 def check_calendar(calendar: str) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int
 
-from informer.read.cells import dictionary_encoded
+from informer.read.cells import dictionary_encoded, text_of
 from informer.read.dialect import MOST_NOTES, SAMPLED_COLUMNS, SAMPLED_LINES, Layout, column_kinds, is_note
 from informer.read.limits import Bounded
 
@@ -272,7 +272,8 @@ def _column(cells: "pyarrow.ChunkedArray", kind: str) -> pd.Series:
         cells = compute.utf8_ltrim(cells, " ")
     if compute.any(is_empty := compute.equal(cells, "")).as_py():
         cells = compute.if_else(is_empty, None, cells)
-    return pd.Series(cells.to_pandas(), dtype="str")
+    texts = pd.Series(cells.to_pandas())
+    return text_of(texts) if texts.dtype == object else texts
 
 
 def typed(cells: pd.Series, decimal: str, words: Sequence[str]) -> pd.Series:

@@ -38,7 +38,9 @@ class Rows:
 
     def take(self, rows: slice | np.ndarray, name: str | None = None) -> "Rows":
         """The selected rows, in this order."""
-        times, values, lines = self.timestamps[rows], self.values[rows], self.lines[rows]
+        # a slice of an index is not unique in pandas 2 if the whole is not, which times of several series are not
+        times = pd.DatetimeIndex(self.timestamps.array[rows], name=self.timestamps.name)
+        values, lines = self.values[rows], self.lines[rows]
         return Rows(name or self.name, self.time_col, self.columns, times, values, lines)
 
     def end(self, n: int | None) -> "Rows":

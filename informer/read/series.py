@@ -71,9 +71,18 @@ def frame_of(data: Frame, name: str) -> pd.DataFrame:
             arrow = pyarrow.table(data)
     except (pyarrow.ArrowException, TypeError) as error:  # not a stream of tables, such as a single column
         raise InputError(f"{name}: expected a table, found {type(data).__name__} ({error}); {HOW}") from error
-    for position, column in enumerate(arrow.schema):  # decimals become floats
-        if pyarrow.types.is_decimal(column.type):
-            arrow = arrow.set_column(position, column.name, arrow.column(position).cast(pyarrow.float64()))
+    types = pyarrow.types
+    for position, column in enumerate(arrow.schema):
+        cells = arrow.column(position)
+        if types.is_decimal(column.type):  # becomes floats
+            cells = cells.cast(pyarrow.float64())
+        elif types.is_dictionary(column.type) and types.is_unsigned_integer(column.type.index_type):
+            # pyarrow before 21 makes no categories of these
+            signed = [pyarrow.DictionaryArray.from_arrays(x.indices.cast("int64"), x.dictionary) for x in cells.chunks]
+            cells = pyarrow.chunked_array(signed, pyarrow.dictionary(pyarrow.int64(), column.type.value_type))
+        else:
+            continue
+        arrow = arrow.set_column(position, column.name, cells)
     # one block per column, to avoid copies
     frame: pd.DataFrame = arrow.to_pandas(split_blocks=True, date_as_object=False)
     frame.attrs[DATES] = [column.name for column in arrow.schema if pyarrow.types.is_date(column.type)]

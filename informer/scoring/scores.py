@@ -44,6 +44,8 @@ SLOTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "month": lambda times: times.astype("M8[M]").astype(int) % 12 + 1,
 }
 """Slots of times by which errors are broken down; weekday 0 is Monday, month 1 January."""
+_Groups = tuple[Int64[np.ndarray, " p"], Int64[np.ndarray, " k"], Int64[np.ndarray, " k"]]
+"""Of rows in groups: an order in which those of a group follow one another, where each begins there, and its place."""
 
 
 @final
@@ -125,7 +127,7 @@ class Scores:
         cells: Mapping[str, Matrix],
         actual: Matrix,
         lost: np.ndarray,
-        groups: tuple["_Groups", "_Groups"],
+        groups: tuple[_Groups, _Groups],
     ) -> None:
         """Add cells by step of each column, and of each pair of series and column; `groups` are the paths of each."""
         n, n_series, sums, pairs = len(self.columns), len(self.series), self._sums[key], self._pairs[key]
@@ -448,10 +450,6 @@ class Scores:
                 rows.append(((units, name), {key: math.nan if key in none else overall[key] for key in overall}))
         title = f"{counted(self.windows, 'window')}, {counted(len(self.columns), 'column')}"
         return scores_table(("units", "model"), rows, self.model, title)
-
-
-_Groups = tuple[Int64[np.ndarray, " p"], Int64[np.ndarray, " k"], Int64[np.ndarray, " k"]]
-"""Of rows in groups: an order in which those of a group follow one another, where each begins there, and its place."""
 
 
 def _groups(places: Int64[np.ndarray, " p"]) -> _Groups:

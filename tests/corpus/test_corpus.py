@@ -23,7 +23,7 @@ from informer import InputError
 
 CASES = sorted(folder.name for folder in Path(__file__).parent.iterdir() if (folder / "settings.json").is_file())
 
-KEYS = {"dataset", "frame", "types", "index", "make", "fault"}
+KEYS = {"dataset", "frame", "types", "index", "make", "fault", "pandas"}
 """Entries of `settings.json`, see README.md."""
 
 MADE = {"file", "rows", "start", "step", "columns", "seed", "lines"}
@@ -281,12 +281,12 @@ def briefly(outcome: Plain) -> str:
 
 def cases() -> list[Any]:
     """The names of the cases; one with a fault must fail, by what is read or by a warning of a library."""
-    marked = []
+    marked, version = [], int(pd.__version__.partition(".")[0])
     for name in CASES:
-        fault = json.loads((Path(__file__).parent / name / "settings.json").read_text(encoding="utf-8")).get("fault")
-        marks = (
-            [] if fault is None else [pytest.mark.xfail(raises=(AssertionError, Warning), strict=True, reason=fault)]
-        )
+        settings = json.loads((Path(__file__).parent / name / "settings.json").read_text(encoding="utf-8"))
+        marks = [pytest.mark.skipif(version < settings.get("pandas", 0), reason="pandas 2 has other times")]
+        if "fault" in settings:
+            marks.append(pytest.mark.xfail(raises=(AssertionError, Warning), strict=True, reason=settings["fault"]))
         marked.append(pytest.param(name, marks=marks))
     return marked
 
