@@ -9,7 +9,7 @@ Results have the type of the input.
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import date, datetime
 from functools import partial, wraps
@@ -30,7 +30,8 @@ from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
 from informer.config.commands import PredictConfig, WithSums, levels_of, listed_names
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, InputFormat, plain_settings
-from informer.config.fields import HORIZON, check
+from informer.config.fields import HORIZON, check, keys_of
+from informer.config.overrides import in_python
 from informer.config.training import TrainConfig, tuning
 from informer.data.dataset import read_dataset
 from informer.data.diagnosis import series_column
@@ -50,6 +51,7 @@ from informer.inference.totals import LEVELS, totals
 from informer.inference.untrained import NOTHING_FITTED, untrained
 from informer.inference.writing import figure_of, of_series, stamps, table_of, without_times
 from informer.inference.zero import ZeroModel
+from informer.read.cells import key_text
 from informer.read.remote import copies
 from informer.read.series import DATES, Frame, Series, frame_of, like, path_of, table_of_file
 from informer.read.shapes import prepared
@@ -62,11 +64,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+KEYS = keys_of(TrainConfig)
+"""The settings, as errors name them."""
+
+
+def _format(dataset: Mapping[str, Any]) -> dict[str, Any]:
+    """How a table is read, for its class of settings; an InputError if it is no dict."""
+    if not isinstance(dataset, Mapping):
+        raise InputError(f'dataset: expected a dict such as {{"fill": "linear"}}, found {dataset!r}')
+    return plain_settings(dataset)
+
 
 def _dotted(config: Mapping[str, Any], but: Sequence[str] = ()) -> dict[str, Any]:
     """Settings with those of the dataset by their dotted keys, as overrides of the dataset `csv`, without some."""
-    if isinstance(nested := config.get("dataset"), Mapping):
-        dotted = {f"dataset.{key}": value for key, value in nested.items()}
+    if "dataset" in config:
+        dotted = {f"dataset.{key}": value for key, value in _format(config["dataset"]).items()}
         config = dotted | {key: value for key, value in config.items() if key != "dataset"}
     return {key: value for key, value in config.items() if key not in but}
 
@@ -86,6 +98,17 @@ def training_settings(config: Mapping[str, Any], source: Path | Table, path: Pat
     return replace(settings, dataset=replace(dataset, series_col=series_column(cells, dataset)))
 
 
+@contextmanager
+def _in_python() -> Iterator[None]:
+    """Errors name settings as arguments of Python."""
+    try:
+        yield
+    except InputError as error:
+        error.reword(partial(in_python, keys=KEYS))
+        raise
+
+
+@_in_python()
 def check_settings(config: Mapping[str, Any]) -> None:
     """Raise an InputError if a setting of a forecaster does not exist, or has a wrong value."""
     from informer.config.hydra_compose import compose
@@ -110,7 +133,7 @@ def as_given(frame: Frame, table: pd.DataFrame, panel: Sequence[Series]) -> Any:
         return like(frame, table)
     given, same = table_of_frame(frame_of(frame, NAME), NAME).frame, list[str]()
     for name in {*panel[0].keys} & {*given} & {*table}:
-        by_text = {"" if pd.isna(cell) else str(cell): cell for cell in given[name].unique()}
+        by_text = {"" if pd.isna(cell) else key_text(cell): cell for cell in given[name].unique()}
         if given[name].dtype.kind in "iu":
             new = [text for text in table[name].unique() if text not in by_text]  # a series without history
             by_text |= {text: int(text) for text in new if text.removeprefix("-").isdecimal()}
@@ -129,7 +152,9 @@ def as_given(frame: Frame, table: pd.DataFrame, panel: Sequence[Series]) -> Any:
 
 
 def by_name(frames: Mapping[Any, Frame] | Sequence[Frame]) -> Mapping[Any, Frame]:
-    """Frames by name; those of a sequence are numbered."""
+    """Frames by name; those of a sequence are numbered. An InputError if it is one frame."""
+    if isinstance(frames, str | Path) or hasattr(frames, "columns"):
+        raise InputError("frames: expected tables by name or in a list, found one table; use predict")
     return frames if isinstance(frames, Mapping) else {f"frames[{i}]": frame for i, frame in enumerate(frames)}
 
 
@@ -147,7 +172,7 @@ def _front(method: Callable[P, R]) -> Callable[P, R]:
         for name in HORIZON:
             if name != "horizon" and name in given:
                 raise InputError(f"{name}: expected none, the rows to forecast are horizon={given[name]}")
-        with copies():
+        with copies(), _in_python():
             return method(*args, **how)
 
     return called
@@ -583,7 +608,7 @@ class Forecaster:
                         log.warning(note)
                 answers.append((panel, paths))
             return answers
-        written = None if dataset is None else check(node_of(InputFormat, plain_settings(dataset)))
+        written = None if dataset is None else check(node_of(InputFormat, _format(dataset)))
         panels, covariates = list[list[Series]](), list[Future]()
         for name, frame in frames.items():
             source, label = named_source(frame, str(name), is_named=are_named)
@@ -628,7 +653,7 @@ class Forecaster:
         """How tables are read."""
         prefix = "dataset."
         dotted = {key.removeprefix(prefix): each for key, each in self.settings.items() if key.startswith(prefix)}
-        return plain_settings({**self.settings.get("dataset", {}), **dotted, **other})
+        return {**_format(self.settings.get("dataset", {})), **dotted, **_format(other)}
 
     @_front
     def backtest(

@@ -4,10 +4,12 @@ import io
 import json
 import logging
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 from entry_points import ROOT, SMALL, Trained, call, done, killed, refusal
 from sklearn.base import clone
@@ -125,6 +127,62 @@ def test_what_is_wrong_with_an_argument(frame: pd.DataFrame, caplog: pytest.LogC
     assert "summed over 'store'; dataset.series_col=store keeps them apart" in caplog.text
 
 
+def test_errors_name_settings_as_python_writes_them(frame: pd.DataFrame, caplog: pytest.LogCaptureFixture) -> None:
+    """Red if an error of Python has settings or options of a command, or a value of another type is a traceback; or if
+    `fit` sums the rows of series without a word."""
+    twice, tiny = pd.concat([frame, frame]), {"seq_len": 12, "label_len": 6, "pred_len": 3}
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: Forecaster().predict(frame.drop(index=50)), 'set dataset={"fill": "ffill"}, linear or zero, or mask'),
+        (lambda: Forecaster().predict(frame.sample(frac=1)), 'or set dataset={"sort": True}'),
+        (lambda: Forecaster().backtest(twice), 'dataset={"duplicates": "first", "confirm": ["duplicates"]}'),
+        (lambda: Forecaster().predict(frame[["price"]]), 'name it with dataset={"time_col": ...}'),
+        (lambda: Forecaster(target="x").totals(frame), 'target="x": expected a numeric column'),
+        (lambda: Forecaster("linear", **tiny).fit(frame.drop(index=50)), 'set dataset={"fill": "ffill"}'),
+        (
+            lambda: Forecaster("tiny", trainer={"patience": 0}).fit(frame),
+            'trainer={"patience": ...}: expected at least',
+        ),
+        (lambda: Forecaster().set_params(trainer=3), "trainer: expected nested keys, found 3"),
+        (lambda: Forecaster("tiny", attn=[1], **tiny).fit(frame), r"or a dict, found [1]"),
+        (lambda: Forecaster(dataset="x").predict(frame), 'dataset: expected a dict such as {"fill": "linear"}, found'),
+        (
+            lambda: Forecaster().predict(frame, dataset=[1]),
+            'dataset: expected a dict such as {"fill": "linear"}, found',
+        ),
+        (lambda: Forecaster("linear", dataset="x").fit(frame), "dataset: expected a dict such as"),
+        (lambda: Forecaster().predict_many(frame), "frames: expected tables by name or in a list, found one table"),
+        (lambda: Forecaster().predict(frame.iloc[:1]), "informer forecast FILE dataset.frequency=h (or another step)"),
+    ]
+    for wrong, says in calls:
+        with pytest.raises(InputError) as refused:
+            wrong()
+        assert says in str(refused.value)
+        assert "--cfg" not in str(refused.value)
+    shops = pd.concat([frame.assign(store=1), frame.assign(store=2)])
+    Forecaster("linear", dataset={"duplicates": "sum"}, **tiny).fit(shops)
+    assert "summed over 'store'" in caplog.text
+
+
+def test_whole_numbers_name_the_same_series_with_any_type() -> None:
+    """Red if a series whose key is 1 in one table and 1.0 in another is two, or a key that is null makes the others
+    floating point."""
+    times, rng = pd.date_range("2024-01-01", periods=65), np.random.default_rng(0)
+    whole = pd.concat([pd.DataFrame({"date": times, "shop": k, "promo": rng.integers(0, 2, 65)}) for k in (1, 2)])
+    whole["sales"] = 10 * whole["shop"] + 3 * whole["promo"] + rng.normal(size=130)
+    past, ahead = whole[whole["date"] < times[60]], whole[whole["date"] >= times[60]].drop(columns="sales")
+    model = Forecaster(target="sales")
+    expected = model.predict(past, future=ahead)
+    for one, other in (("int64", "float64"), ("float64", "int64"), ("float32", "Int64")):
+        found = model.predict(past.astype({"shop": one}), future=ahead.astype({"shop": other}))
+        assert found["shop"].dtype == one
+        np.testing.assert_array_equal(found["sales"], expected["sales"])
+    keys = pyarrow.array([5 if k == 1 else None for k in past["shop"]], pyarrow.int32())
+    table = pyarrow.Table.from_pandas(past, preserve_index=False).append_column("part", keys)
+    answer = Forecaster(target="sales", dataset={"series_col": ["shop", "part"]}).predict(table, horizon=1)
+    assert answer.column("part").to_pylist() == [5, None]
+    assert answer.schema.field("part").type == pyarrow.int32()
+
+
 def shop(days: int = 200) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Counts, 90 % more in promotions; and the promotions of the last two weeks."""
     rng, times = np.random.default_rng(0), pd.date_range("2024-01-01", periods=days)
@@ -152,14 +210,14 @@ def test_the_pretrained_network_reads_columns_known_ahead(folder: Path) -> None:
     promoted = ahead["promo"].to_numpy() == "Y"
     assert parts["promo"][promoted].min() > 20 > 0 > parts["promo"][~promoted].max()
     wrong = {
-        "offer": "frame has no column 'offer'; leave it out, or set future_covariates=[level]",
+        "offer": "frame has no column 'offer'; leave it out, or set future_covariates=[\"level\"]",
         "prom": "no column 'prom'; did you mean 'promo'?",
     }
     for name, says in wrong.items():
         with pytest.raises(InputError, match=re.escape(says)):
             model.predict(past.assign(level=1.0), future=ahead.assign(level=1.0).rename(columns={"promo": name}))
     several = pd.concat([past.assign(store=1), past.assign(store=2)])
-    with pytest.raises(InputError, match=r"dataset\.series_col=store: future of frame has no such column"):
+    with pytest.raises(InputError, match=r'series_col": "store"}: future of frame has no such column'):
         model.predict(several, future=ahead)
 
 
@@ -179,7 +237,7 @@ def test_columns_known_ahead_are_tested_without_rows_ahead(folder: Path) -> None
     assert min(each["mase"] for each in json.loads(answer.out)["models"]) <= best
     with pytest.raises(InputError, match="future: expected the rows ahead of promo, found none"):
         model.predict(past, horizon=14)
-    said = "future_covariates=prom: .* did you mean 'promo'?"
+    said = r"future_covariates=\S*prom\S*: .* did you mean 'promo'?"
     with pytest.raises(InputError, match=said):
         Forecaster(target="sales", future_covariates=["prom"]).backtest(past, horizon=14)
     assert re.search(said, refusal("leaderboard", "past.csv", "target=sales", "future_covariates=[prom]", "horizon=14"))
@@ -236,7 +294,7 @@ def test_a_run_directory_keeps_table_and_run(frame: pd.DataFrame, folder: Path) 
     fitted = Forecaster(run_dir="kept", **config).fit(frame)
     done("eval", "checkpoint=kept", "plots=none")
     pd.testing.assert_frame_equal(Forecaster.load("kept", device="cpu").predict(frame), fitted.predict(frame))
-    with pytest.raises(InputError, match="run_dir=kept: expected a new or empty folder"):
+    with pytest.raises(InputError, match='run_dir="kept": expected a new or empty folder'):
         Forecaster(run_dir="kept", **config).fit(frame)
 
 
@@ -257,10 +315,13 @@ def test_a_fit_that_was_killed_goes_on(frame: pd.DataFrame, folder: Path) -> Non
         ({"modle": "tiny"}, "unknown key 'modle'"),
         ({"model": "tine"}, "model: expected one of .*, tiny.*, found 'tine'"),
         ({"model": None}, "model: expected one of .*, tiny.*, found null"),
-        ({"optim": {"lr": "abc"}}, "optim.lr: expected a number, found 'abc'"),
-        ({"trainer": {"max_epoch": 1}}, "unknown key 'trainer.max_epoch': expected one such as trainer.max_epochs"),
+        ({"optim": {"lr": "abc"}}, "optim={\"lr\": ...}: expected a number, found 'abc'"),
+        (
+            {"trainer": {"max_epoch": 1}},
+            "unknown key 'trainer.max_epoch': expected one such as trainer={\"max_epochs\": ...}",
+        ),
         ({"seed": -1}, "seed: expected"),
-        ({**SIZES, "target": "sales' [1]", "dataset.short": "pad"}, r"sales' \[1\]"),
+        ({**SIZES, "target": "sales' [1]", "dataset.short": "pad"}, r"target=\"sales' \[1\]\": frame has no"),
     ],
 )
 def test_what_is_wrong_with_a_configuration(config: dict[str, object], says: str, frame: pd.DataFrame) -> None:
@@ -309,7 +370,7 @@ def test_columns_of_a_table_are_excluded_as_those_of_a_file(frame: pd.DataFrame,
     config = {**SIZES, "trainer.max_steps": 1, "dataset.split": {"train": 0.5, "val": 0.2, "test": 0.3}}
     fitted = Forecaster(**config, dataset=without).fit(frame)
     assert list(fitted.predict(frame).columns) == list(one.columns)
-    with pytest.raises(InputError, match=r"dataset\.exclude=prize: .* has no such column"):
+    with pytest.raises(InputError, match=r"exclude\": \[\"prize\"\]}: .* has no such column"):
         Forecaster(**config, dataset={"exclude": ["prize"]}).fit(frame)
 
 
@@ -355,7 +416,7 @@ def test_predict_accepts_repairs(fitted: Forecaster) -> None:
     pd.testing.assert_frame_equal(forecast, fitted.predict(whole))
     with pytest.raises(InputError, match="fil"):
         fitted.predict(torn, dataset={"fil": "linear"})
-    with pytest.raises(InputError, match=r"dataset\.series_col=stor: .* no such column"):  # not a single series
+    with pytest.raises(InputError, match=r'series_col": "stor"}: .* no such column'):  # not a single series
         fitted.predict(torn, dataset={"fill": "linear", "series_col": "stor"})
 
 

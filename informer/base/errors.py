@@ -1,7 +1,7 @@
 """Errors that a user can fix: commands print their lines and exit with status 2."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -72,6 +72,10 @@ class InputError(ValueError):
         super().__init__(printable(line, MOST_SIGNS))
         self.repairs, self.code, self.table, self.row, self.column = repairs, code, table, row, column
 
+    def reword(self, change: Callable[[str], str]) -> None:
+        """Change its line."""
+        self.args = (change(str(self)),)
+
 
 class ReportError(InputError):
     """All problems of a file or table; each of `lines` is printed like the line of an InputError. `problems` are what
@@ -80,6 +84,10 @@ class ReportError(InputError):
     def __init__(self, lines: Sequence[str], problems: Sequence[InputError] = ()) -> None:
         super().__init__("\n".join(lines))
         self.lines, self.problems = tuple(printable(line, MOST_SIGNS) for line in lines), tuple(problems)
+
+    def reword(self, change: Callable[[str], str]) -> None:
+        super().reword(change)
+        self.lines = tuple(map(change, self.lines))
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -199,11 +199,13 @@ def refusing_values(schema: type[Checked]) -> Iterator[None]:
         raise InputError("; ".join(_sentences(schema, error))) from None
 
 
+TO_LIST = " (list them with --cfg job)"
+"""How a command lists its settings."""
 _EXPECTED = {
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float", "int_parsing_size"), "a whole number"),
     **dict.fromkeys(("float_type", "float_parsing", "finite_number"), "a number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
-    **dict.fromkeys(("dataclass_type", "dict_type"), "nested keys (list them with --cfg job)"),
+    **dict.fromkeys(("dataclass_type", "dict_type"), f"nested keys{TO_LIST}"),
     "string_type": "text",
     "list_type": "a list [...]",
     "greater_than_equal": "at least {ge}",
@@ -292,4 +294,4 @@ def unknown(key: str, keys: Sequence[str]) -> str:
         alike = [name for ending in get_close_matches(last, by_last, n=2, cutoff=0.7) for name in by_last[ending]]
         close = [*by_last.get(last, []), *get_close_matches(key, [*groups, *keys], n=3), *alike][:4] or groups
     close = [name for name in keys if name.startswith(f"{key}.")][:3] or close
-    return f"unknown key {key!r}: expected one such as {', '.join(dict.fromkeys(close))} (list them with --cfg job)"
+    return f"unknown key {key!r}: expected one such as {', '.join(dict.fromkeys(close))}{TO_LIST}"

@@ -16,6 +16,7 @@ OmegaConf, with which Hydra composes, replaces `${...}` in any text by other val
 so literal text goes through `escaped` before Hydra sees it.
 """
 
+import json
 import os
 import re
 import shlex
@@ -26,7 +27,7 @@ from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
-from informer.config.fields import facts_of, text_kind
+from informer.config.fields import TO_LIST, facts_of, text_kind
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 _WORDS = ("null", "true", "false", "nan", "inf")
@@ -210,6 +211,48 @@ def to_display(value: Any) -> str:
     if isinstance(value, str) and (value == "null" or _QUOTED.fullmatch(value)):
         return to_hydra(value)
     return r"\t" if value == "\t" else str(value)
+
+
+_KEY = r"(?:\w+\.)*\w+"
+_VALUE = r"""\[[^\[\]]*\]|'[^']*'|"[^"]*"|[^\s,;()]*[^\s,;():.]"""
+_TYPED = re.compile(
+    rf"""^({_KEY})=(.*?)(?=: )|(?<![\w."'/{{=])({_KEY}(?==)|(?:\w+\.)+\w+)(?:=({_VALUE}))?""", re.MULTILINE
+)
+"""A setting in a line, with its value if it is there; that of a whole line may have blanks."""
+_COMMAND = re.compile(r"\binformer [a-z]+ [^;()\n]*$")
+"""A command in a line, up to one of its settings."""
+
+
+def in_python(line: str, keys: Mapping[str, FieldInfo]) -> str:
+    """A line with its settings as arguments of Python: `dataset={"fill": "linear"}` for `dataset.fill=linear`.
+
+    Args:
+        keys: the settings; other words are left as they are, and so are commands.
+    """
+
+    def argument(found: re.Match[str]) -> str:
+        key, typed = found[1] or found[3], found[2] or found[4]
+        if key not in keys or _COMMAND.search(line[: found.start()]):
+            return found[0]
+        value, (name, *nodes) = "...", key.split(".")
+        if typed is not None:
+            value = _in_python(value_of(typed, keys[key]))
+            value = f"[{value}]" if text_kind(keys[key]) is list and value[0] == '"' else value
+        for node in reversed(nodes):
+            value = f'{{"{node}": {value}}}'
+        return f"{name}={value}"
+
+    text, n = _TYPED.sub(argument, line), 1
+    while n:  # several of one group, one after the other
+        text, n = re.subn(r"(\b\w+=)\{([^{}]*)\} \1\{", r"\1{\2, ", text)
+    return text.replace(TO_LIST, "")
+
+
+def _in_python(value: Any) -> str:
+    """A value as Python code."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_in_python, value))}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
 def changed_settings(node: str, values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:

@@ -164,7 +164,7 @@ class Survey:
         log: one line for each repair.
         unused: columns that the series do not have, except times, unless `dataset` lists the columns.
         dropped: columns with numbers that the repairs leave out.
-        warnings: lines on numbers that may mean a missing value.
+        warnings: lines on numbers that may mean a missing value, or thousands, and on sums over series.
         far: the repair that reads them as missing; None without such numbers.
         n_files: number of files.
     """
@@ -229,7 +229,7 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
         log=log,
         unused=_unused(found.table, found.dataset, read),
         dropped=list(dict.fromkeys(name for each in found.diagnoses for name in each.dropped)) if read else [],
-        warnings=warnings,
+        warnings=[*found.reading.report.warnings, *warnings],
         far=Repair("missing_values", far) if far else None,
     )
 

@@ -1,6 +1,5 @@
 """Tables that are forecast without training: reads their series, and the columns known ahead of them."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -24,8 +23,6 @@ from informer.read.series import Frame, frame_of, path_of, table_of_file
 from informer.read.shapes import prepared, with_series_names
 from informer.read.table import Table, cells_of_content, name_of, table_of_frame, without
 from informer.read.time_columns import find_time_column
-
-log = logging.getLogger(__name__)
 
 NOTHING_FITTED = Rule()
 
@@ -117,10 +114,6 @@ def untrained(
     if not config.series_col and (column := series_column(table, config)):
         config = replace(config, series_col=column)
         table = _table(frame, name, config)  # read again, so that names such as 001 are text
-    summed = config.duplicates == "sum" and not config.series_col
-    if summed and (column := series_column(table, replace(config, duplicates=None))):
-        cure = f"dataset.series_col={column} keeps them apart"
-        log.warning(f"{name}: rows of one time are summed over {column!r}; {cure}")
     if most_series is not None and config.series_col in table.columns:
         found = table.frame[config.series_col].nunique(dropna=False)
         if found > most_series:

@@ -41,11 +41,17 @@ def is_encoded(cells: pd.Series) -> bool:
     return isinstance(cells.dtype, pd.CategoricalDtype) and cells.dtype.categories.name == ENCODED
 
 
+def key_text(cell: object) -> str:
+    """A cell that names a series, as text. A whole number is the same in columns of any type, such as floating point
+    for a column with an empty cell."""
+    return str(int(cell) if isinstance(cell, float | np.floating) and cell.is_integer() else cell)
+
+
 def joined_names(frame: pd.DataFrame) -> pd.Series:
     """The cells of each row as one name, a line of CSV text; empty if all are."""
     codes = frame.groupby([*frame.columns], sort=False, observed=True, dropna=False).ngroup().to_numpy()
     different = frame.iloc[np.unique(codes, return_index=True)[1]].astype(object)
-    names = list(map(_line, different.where(different.notna(), "").itertuples(index=False)))
+    names = list(map(_line, different.where(different.notna(), "").map(key_text).itertuples(index=False)))
     codes = np.where(frame.isna().all(axis=1), -1, codes)
     return dictionary_encoded(codes, names)
 

@@ -18,8 +18,8 @@ from jaxtyping import Float64, Int
 from informer.base.errors import InputError, listed
 from informer.config.data import STEP, DatasetConfig
 from informer.read import checks, time_columns
-from informer.read.cells import key_cells
-from informer.read.columns import CategoryReader, numbers, value_columns
+from informer.read.cells import key_cells, key_text
+from informer.read.columns import CategoryReader, numbers, separating_column, value_columns
 from informer.read.dialect import COMMON, Dialect
 from informer.read.frequency import Frequency
 from informer.read.grid import on_grid
@@ -95,13 +95,18 @@ DATES = "dates"
 
 def like(data: Frame, frame: pd.DataFrame, same: Sequence[str] = ()) -> Any:
     """Convert `frame` to the type of `data`: pandas for pandas and paths, polars for polars (also lazy frames), and
-    pyarrow for all others. In polars the columns `same` have the types of those in `data`, which pandas may not have.
+    pyarrow for all others. In polars and pyarrow the columns `same` have the types of those in `data`, which pandas may
+    not have.
     """
     if isinstance(data, pd.DataFrame | pd.Series | str | Path):
         return frame
     import pyarrow
 
     result = pyarrow.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
+    if isinstance(data, pyarrow.Table):  # integers with empty cells have another type in pandas
+        for name in same:
+            place, kind = result.schema.get_field_index(name), data.schema.field(name).type
+            result = result.set_column(place, name, result.column(place).cast(kind))
     if not _is_polars(data):
         return result
     import polars
@@ -195,7 +200,7 @@ def series_codes(table: Table, column: str) -> tuple[Int[np.ndarray, " t"], list
     if not len(table.frame):
         raise table.without_rows()
     codes, texts = pd.factorize(table.frame[column])
-    names = [str(name) for name in texts]
+    names = [key_text(name) for name in texts]
     empty = codes < 0 if "" not in names else (codes < 0) | (codes == names.index(""))
     if empty.any():
         raise InputError(f"{table.at(int(empty.argmax()), column)}: expected the name of a series, found an empty cell")
@@ -265,6 +270,12 @@ class Reading:
             checks.check_names(table, None if config.columns is None else (time_col, *config.columns), self.report)
             columns = value_columns(table, time_col, config)
             checks.check_doubts(table, columns, self.report)
+            is_summed = config.duplicates == "sum" and config.series_col is None
+            if is_summed and (column := separating_column(table, time_col, config.target)):
+                self.report.warnings.append(
+                    f"{table.name}: rows of one time are summed over {column!r}; dataset.series_col={column} keeps "
+                    "them apart"
+                )
             with self.report.gathering():  # from all rows, since those of one series may be ambiguous
                 if config.timezone is not None and len(names) > 1:
                     groups = codes
