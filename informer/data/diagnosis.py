@@ -31,10 +31,10 @@ from informer.read.frequency import Frequency, adjective, lasting
 from informer.read.outliers import outlier_text, outliers
 from informer.read.rows import FEW_ALIKE, MOST_ALIKE, Report, count_note, grouped
 from informer.read.series import Reading, Series, table_of_file
-from informer.read.shapes import with_series_names
+from informer.read.shapes import time_col_of, with_series_names
 from informer.read.split import REMEDY, cut_rows, shortage
 from informer.read.table import Table, name_of
-from informer.read.time_columns import find_time_column, looks_dated
+from informer.read.time_columns import looks_dated
 from informer.read.time_parts import repeats_calendar
 
 if TYPE_CHECKING:
@@ -263,11 +263,8 @@ def series_column(table: Table, dataset: DatasetConfig) -> str | None:
     """The column with the name of each row's series, if timestamps repeat as in a file of many series; else None."""
     if dataset.duplicates == "sum":  # a time has several rows in any case
         return None
-    try:
-        time_col = find_time_column(table, dataset.time_col)
-    except InputError:  # reported together with the table's other problems
-        return None
-    return separating_column(table, time_col, dataset.target)
+    time_col = time_col_of(table, dataset)
+    return None if time_col is None else separating_column(table, time_col, dataset.target)
 
 
 MOST_SERIES = 4
@@ -366,9 +363,7 @@ def proposals(table: Table, dataset: DatasetConfig, target: str | None) -> list[
     Columns of years, months, days or hours next to the time column are excluded, text that repeats is categorical, and
     columns that are constant within each series but differ between series are static.
     """
-    try:
-        time_col = find_time_column(table, dataset.time_col)
-    except InputError:  # reported together with the table's other problems
+    if (time_col := time_col_of(table, dataset)) is None:
         return []
     table = with_series_names(table, dataset.series_col)
     assigned = {time_col, dataset.series_col, target, *dataset.categorical, *dataset.static_covariates}

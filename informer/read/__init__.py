@@ -2,7 +2,7 @@
 
 The modules, in the order in which a file passes them:
 
-    files, remote, download     which files a dataset has, also at addresses
+    files, remote               which files a dataset has, also at addresses
     limits                      opens a file; it has a limit of bytes, lines, columns and cells
     dialect                     encoding, separator, marks of numbers and names of CSV text, from its first lines
     parse, cells                text as columns; words that mean a missing value, texts that repeat

@@ -18,9 +18,8 @@ from informer.base.errors import InputError, listed, reason_of
 from informer.base.files import expanded, missing_file, reading
 from informer.base.runtime import resource
 from informer.config.data import DatasetConfig, is_plain_name
-from informer.read.download import fetch
 from informer.read.limits import CELL, LIMITS, check_ratio, check_table, open_regular
-from informer.read.remote import is_remote, local_path, without_query
+from informer.read.remote import fetch, is_remote, local_path, without_query
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -233,7 +233,7 @@ def _named(config: DatasetConfig) -> list[str]:
     return [*(config.columns or []), *config.as_text, *filter(None, [config.target, config.time_col])]
 
 
-def _time_col(table: Table, config: DatasetConfig) -> str | None:
+def time_col_of(table: Table, config: DatasetConfig) -> str | None:
     """The time column; None where that is a problem, which is reported with all others of the table."""
     with suppress(InputError):
         return time_columns.find_time_column(table, config.time_col)
@@ -263,7 +263,7 @@ def with_joined_calendar(table: Table, config: DatasetConfig) -> Table:
 
 def without_row_numbers(table: Table, config: DatasetConfig) -> Table:
     """The table without a first column that is named after the number of the row and counts the rows, 1 by 1."""
-    first, time_col = table.columns[0] if table.columns else "", _time_col(table, config)
+    first, time_col = table.columns[0] if table.columns else "", time_col_of(table, config)
     if time_col is None or first in (time_col, *_named(config)) or not time_columns.is_row_number(first):
         return table
     cells = table.frame[first]
@@ -273,9 +273,36 @@ def without_row_numbers(table: Table, config: DatasetConfig) -> Table:
     return table.without([first])
 
 
+def clocks_of_hours(table: Table, time_col: str, clock_col: str, config: DatasetConfig) -> pd.Series | None:
+    """Local times for the numbers of the hours of each day, or of their halves or quarters, of which some day has 23
+    or 25 hours; None without such a day, or if no zone has days of these lengths."""
+    dates, hours = table.frame[time_col], time_parts.of_the_day(table.frame[clock_col])
+    if hours is None:
+        return None
+    place = pd.factorize(dates)[0]
+    lengths, parts = hours.groupby(place).max(), time_parts.parts_of_hour(hours)
+    if (lengths.iloc[1:-1] == 24 * parts).all() and lengths.max() <= 24 * parts:
+        return None
+    days = parse_timestamps(table, time_col, find_format(table, time_col, config.time_format))
+    if days.hasnans or days.tz is not None:
+        return None
+    once, first = np.unique(days, return_index=True)
+    found = lengths.to_numpy()[place[first]]
+    for zone in ZONES if config.timezone is None else [config.timezone]:
+        begin, end = (
+            pd.DatetimeIndex(each).tz_localize(zone, nonexistent="shift_forward", ambiguous=np.ones(len(once), bool))
+            for each in (once, once + np.timedelta64(1, "D"))
+        )
+        expected = ((end - begin) // pd.Timedelta(hours=1) * parts).to_numpy()
+        if (expected[1:-1] == found[1:-1]).all() and (found <= expected).all():
+            past = pd.to_timedelta((hours.to_numpy() - 1) * (60 // parts), unit="min")
+            return pd.Series((begin[np.searchsorted(once, days)] + past).strftime("%H:%M"), index=table.frame.index)
+    return None
+
+
 def with_joined_clock(table: Table, config: DatasetConfig) -> Table:
     """The table with the times of day of another column next to their dates."""
-    if (time_col := _time_col(table, config)) is None:
+    if (time_col := time_col_of(table, config)) is None:
         return table
     clock_col = config.clock_col or time_parts.find_clock_column(table, time_col, _named(config))
     if clock_col in table.columns and clock_col != time_col:
@@ -307,30 +334,3 @@ NORMALISERS: tuple[Callable[[Table, DatasetConfig], Table], ...] = (
     with_joined_clock,
 )
 """In the order in which they are applied."""
-
-
-def clocks_of_hours(table: Table, time_col: str, clock_col: str, config: DatasetConfig) -> pd.Series | None:
-    """Local times for the numbers of the hours of each day, or of their halves or quarters, of which some day has 23
-    or 25 hours; None without such a day, or if no zone has days of these lengths."""
-    dates, hours = table.frame[time_col], time_parts.of_the_day(table.frame[clock_col])
-    if hours is None:
-        return None
-    place = pd.factorize(dates)[0]
-    lengths, parts = hours.groupby(place).max(), time_parts.parts_of_hour(hours)
-    if (lengths.iloc[1:-1] == 24 * parts).all() and lengths.max() <= 24 * parts:
-        return None
-    days = parse_timestamps(table, time_col, find_format(table, time_col, config.time_format))
-    if days.hasnans or days.tz is not None:
-        return None
-    once, first = np.unique(days, return_index=True)
-    found = lengths.to_numpy()[place[first]]
-    for zone in ZONES if config.timezone is None else [config.timezone]:
-        begin, end = (
-            pd.DatetimeIndex(each).tz_localize(zone, nonexistent="shift_forward", ambiguous=np.ones(len(once), bool))
-            for each in (once, once + np.timedelta64(1, "D"))
-        )
-        expected = ((end - begin) // pd.Timedelta(hours=1) * parts).to_numpy()
-        if (expected[1:-1] == found[1:-1]).all() and (found <= expected).all():
-            past = pd.to_timedelta((hours.to_numpy() - 1) * (60 // parts), unit="min")
-            return pd.Series((begin[np.searchsorted(once, days)] + past).strftime("%H:%M"), index=table.frame.index)
-    return None

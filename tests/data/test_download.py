@@ -10,8 +10,8 @@ import web
 
 from informer import InputError
 from informer.config.data import DatasetConfig
-from informer.read.download import fetch
 from informer.read.files import find_file
+from informer.read.remote import fetch
 
 BODY = b"date,a\n2020-01-01,1\n2020-01-02,2\n" * 50
 SHA256 = hashlib.sha256(BODY).hexdigest()
