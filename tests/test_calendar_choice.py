@@ -11,8 +11,8 @@ from entry_points import call, done, refusal
 
 from informer import Forecaster, InputError, checkpoint
 from informer.config.data import FIELDS, Calendar
+from informer.data import Frequency
 from informer.data.calendar import calendar_marks, mark_fields, mark_sizes
-from informer.read.frequency import Frequency
 
 # from the calendars of 2024, of Germany and of Bavaria in addition
 GERMAN = ["01-01", "03-29", "04-01", "05-01", "05-09", "05-20", "10-03", "12-25", "12-26"]

@@ -15,8 +15,8 @@ from entry_points import assert_same_weights, call_export, done
 
 from informer import Forecaster, checkpoint
 from informer.config.commands import ServeConfig
+from informer.data import Frequency
 from informer.data.calendar import calendar_marks
-from informer.read.frequency import Frequency
 from informer.service.models import CSV, JSON
 from informer.service.models import trained as trained_model
 from informer.service.schemas import Query

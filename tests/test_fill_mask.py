@@ -9,13 +9,11 @@ import pandas as pd
 import pytest
 import torch
 from entry_points import call, done, refusal
-from stores import series_from_frame
 
 from informer import Forecaster, InputError, checkpoint
-from informer.base.errors import ReportError
 from informer.checkpoint import restore_model
-from informer.config.data import DatasetConfig
-from informer.data.windows import Windows, sparse_history
+from informer.data import read
+from informer.data.windows import Windows
 from informer.inference.rescore import trained_data
 from informer.members.network import model_forecast
 
@@ -178,9 +176,6 @@ def test_a_history_with_hardly_any_rows_is_refused(runs: Path) -> None:
     panel = pd.concat([wave(2).assign(store="s0"), frame.assign(store="s1")])
     with pytest.raises(InputError, match=r"^s1: expected dataset=.*min_observed.* of the last 24 rows"):
         outcome.predict(panel)
-    series = series_from_frame(frame, DatasetConfig(fill="mask"), "s")
-    series = replace(series, values=np.full_like(series.values, np.nan))
-    assert "found 0 rows; a forecast needs at least one" in str(sparse_history(series, series.columns, 24, 0.5))
 
 
 @pytest.mark.parametrize("kind", ["linear_default", "linear_holes"])
@@ -189,14 +184,14 @@ def test_a_series_ends_with_its_last_value(kind: str, runs: Path) -> None:
     model, frame = Forecaster.load(runs / kind), wave(2)
     ended = frame.assign(**{name: frame[name].where(frame.index < 400) for name in ("heat", "load")})
     pd.testing.assert_frame_equal(model.predict(ended), model.predict(frame[:400]))
-    series = series_from_frame(ended, DatasetConfig(), "s")
+    (series,) = read(ended)
     assert len(series) == 400
     assert "20 rows at the end with no values, and not read" in series.repairs[0]
-    assert [len(series_from_frame(ended, DatasetConfig(fill=fill), "s")) for fill in ("zero", "ffill")] == [420] * 2
+    assert [len(read(ended, fill=fill)[0]) for fill in ("zero", "ffill")] == [420] * 2
     words = ended.astype({"load": object})
     words.loc[410, "load"] = "closed"
-    with pytest.raises(ReportError, match="'closed'"):
-        series_from_frame(words, DatasetConfig(), "s")
+    with pytest.raises(InputError, match="'closed'"):
+        read(words)
 
 
 @pytest.mark.parametrize(

@@ -8,20 +8,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import compress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from informer.base.errors import InputError, listed
-from informer.config.data import DatasetConfig, Ended
+from informer.config.conversion import node_of
+from informer.config.data import DatasetConfig, Ended, plain_settings
+from informer.config.fields import check
 from informer.config.model import WindowSizes
 from informer.read.columns import CategoryReader
 from informer.read.dialect import Dialect
+from informer.read.files import find_files
 from informer.read.parse import release_free
 from informer.read.rows import Report
-from informer.read.series import Reading, Series, column_values, table_of_file
+from informer.read.series import Reading, Series, column_values, frame_of, table_of_file
+from informer.read.shapes import prepared
 from informer.read.split import REMEDY, Split, cut_rows, shortage
-from informer.read.table import Table, name_of
+from informer.read.table import Table, name_of, table_of_frame
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +98,24 @@ def read_panel(
     if repeated:
         raise InputError(f"{listed(repeated, MOST)}: series of that name in more than one file; rename one")
     return panel
+
+
+def read(source: object, **settings: Any) -> list[Series]:
+    """The checked series of files or of a table, as commands read them.
+
+    Args:
+        source: a file, a list of files, a folder or pattern, or a table of pandas, polars or pyarrow.
+        settings: those of `dataset`, such as `fill="linear"`.
+
+    Raises:
+        InputError: a wrong setting, or all problems of the files.
+    """
+    config = check(node_of(DatasetConfig, plain_settings(settings)))
+    if isinstance(source, str | Path):
+        source = find_files(replace(config, path=str(source)), Path())
+    if isinstance(source, list):
+        return read_panel([Path(each) for each in source], config)
+    return read_panel(prepared(table_of_frame(frame_of(source, "frame"), "frame"), config), config)
 
 
 def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -> tuple[list[Series], list[Split]]:

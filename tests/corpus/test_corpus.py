@@ -20,6 +20,7 @@ import pandas as pd
 import pytest
 
 from informer import InputError
+from informer.data import read
 
 CASES = sorted(folder.name for folder in Path(__file__).parent.iterdir() if (folder / "settings.json").is_file())
 
@@ -40,22 +41,6 @@ TOLERANCE = 1e-12
 """Largest difference of a value, relative to it or to the largest of its column."""
 
 Plain = dict[str, Any]
-
-
-def read(source: list[Path] | object, settings: Plain) -> Any:
-    """The series of files or of a frame with settings of `dataset`: the front door, imported here and nowhere else."""
-    from informer.config.conversion import node_of
-    from informer.config.data import DatasetConfig, plain_settings
-    from informer.config.fields import check
-    from informer.data.panel import read_panel
-    from informer.read.series import frame_of
-    from informer.read.shapes import prepared
-    from informer.read.table import table_of_frame
-
-    config = check(node_of(DatasetConfig, plain_settings(settings)))
-    if isinstance(source, list):
-        return read_panel(source, config)
-    return read_panel(prepared(table_of_frame(frame_of(source, "frame"), "frame"), config), config)
 
 
 class Log(logging.Handler):
@@ -90,7 +75,7 @@ def outcome(folder: Path, temporary: Path) -> tuple[Plain, Plain]:
     files = [path.name for path in source] if isinstance(source, list) and len(source) > 1 else []
     with listening() as log:
         try:
-            series = read(source, settings.get("dataset", {}))
+            series = read(source, **settings.get("dataset", {}))
             found, said = {"series": [plain_series(each) for each in series]}, {}
         except InputError as error:
             lines = str(error).split("\n")

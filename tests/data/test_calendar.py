@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from informer.config.data import Calendar
+from informer.data import Frequency
 from informer.data.calendar import calendar_marks, mark_sizes
-from informer.read.frequency import Frequency
 
 Formula = Callable[[pd.DatetimeIndex], np.ndarray]
 

@@ -7,7 +7,7 @@ from informer import InputError
 from informer.config.compose import settings_of
 from informer.config.data import DatasetConfig, SplitConfig
 from informer.config.model import WindowSizes
-from informer.read.frequency import Frequency
+from informer.data import Frequency
 from informer.read.split import cut_rows, shortage
 
 SMALL = WindowSizes(seq_len=3, label_len=1, pred_len=2)

@@ -7,12 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import call, done
-from stores import checked, read_written
 
-from informer import InputError
-from informer.config.data import DatasetConfig
-from informer.data.panel import read_panel
-from informer.read.frequency import Frequency
+from informer import InputError, data
+from informer.data import Frequency
 
 
 def sales(n: int = 1500, days: int = 200) -> pd.DataFrame:
@@ -25,7 +22,8 @@ def sales(n: int = 1500, days: int = 200) -> pd.DataFrame:
 
 
 def read(frame: pd.DataFrame, folder: Path, **settings: object) -> pd.DataFrame:
-    series = read_written(frame, folder, **{"duplicates": "sum"} | settings)
+    frame.to_csv(folder / "f.csv", index=False)
+    (series,) = data.read(folder / "f.csv", **{"duplicates": "sum"} | settings)
     return pd.DataFrame(series.values, index=series.timestamps, columns=series.columns)
 
 
@@ -86,28 +84,22 @@ def test_no_sale_is_lost_on_any_step(code: str, days: int) -> None:
     assert (Frequency.parse(code).strides(grid) == 1).all()
 
 
-def test_an_unfinished_period_is_named(tmp_path: Path) -> None:
+def test_an_unfinished_period_is_named(folder: Path) -> None:
     """Red if the sum of half a month passes for one that fell, or a whole month is called unfinished."""
     days = pd.date_range("2022-01-01", "2023-12-14")
     for last, n in (("2023-12-14", 1), ("2023-11-30", 0), ("2023-11-29", 0)):
         frame = pd.DataFrame({"date": days, "sold": 1.5})[days <= last]
-        config = DatasetConfig(duplicates="sum", frequency="MS")
-        _, report = checked(frame, config, "f")
-        assert sum("the last sum, 2023-12-01, is of rows up to 2023-12-14" in line for line in report.warnings) == n
-        assert sum("the last sum" in line for line in report.warnings) == n
+        frame.to_csv("f.csv", index=False)
+        said = call("inspect", "f.csv", "dataset.duplicates=sum", "dataset.frequency=MS").out
+        assert said.count("the last sum, 2023-12-01, is of rows up to 2023-12-14") == n
+        assert said.count("the last sum") == n
 
 
 def test_series_and_categories(tmp_path: Path) -> None:
     frame = sales()
     frame.to_csv(tmp_path / "f.csv", index=False)
-    config = DatasetConfig(
-        duplicates="sum",
-        frequency="D",
-        series_col="store",
-        categorical=["product"],
-        columns=["amount", "product"],
-    )
-    for series in read_panel([tmp_path / "f.csv"], config):
+    settings = {"series_col": "store", "categorical": ["product"], "columns": ["amount", "product"]}
+    for series in data.read(tmp_path / "f.csv", duplicates="sum", frequency="D", **settings):
         own = frame[frame["store"] == series.name].set_index("sold").resample("D")
         np.testing.assert_allclose(series.values[:, 0], own["amount"].sum())
         first = own["product"].first().ffill().map({"x": 1, "y": 2, "z": 3})

@@ -12,9 +12,8 @@ from informer import Forecaster
 from informer.base.errors import InputError
 from informer.config.commands import ForecastConfig
 from informer.config.data import DatasetConfig
+from informer.data import Frequency, Series
 from informer.inference.totals import LEVELS, Totals, totals
-from informer.read.frequency import Frequency
-from informer.read.series import Series
 from informer.scoring.forecasts import Forecasts, keys_of
 
 S, H, W = 6, 40, 3000

@@ -18,10 +18,9 @@ from scored import paths_of as arrays
 from sklearn.metrics import mean_pinball_loss
 
 from informer.checkpoint import load, restore_model
+from informer.data import Frequency, Series
 from informer.inference.rescore import trained_data
 from informer.members.baselines import SeasonalNaive
-from informer.read.frequency import Frequency
-from informer.read.series import Series
 from informer.scoring.backtest import DECILES, backtest
 from informer.scoring.evaluate import baselines_for, calibrated
 from informer.scoring.intervals import differences

@@ -15,11 +15,10 @@ import pytest
 from entry_points import ROOT, done
 
 from informer import Forecaster, InputError
+from informer.data import Frequency, Series
 from informer.inference.zero import ZeroModel
 from informer.members.zero import network_seasons
 from informer.pretrained.weights import NEWEST, VERSIONS, load, weights_path
-from informer.read.frequency import Frequency
-from informer.read.series import Series
 from informer.scoring.forecasts import Forecasts
 from informer.scoring.scores import Scores
 

@@ -1,21 +1,15 @@
 """model=linear against scikit-learn's ridge on materialised windows, with the penalties that its log names."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from entry_points import done
 from sklearn.linear_model import Ridge
-from stores import one_series
 
 from informer import Forecaster
-from informer.config.model import WindowSizes
-from informer.data.windows import Windows
-from informer.members.ridge import blocks_of
 
 SEQ, PRED, ROWS = 80, 4, 600
 RUN = ["dataset=csv", "dataset.path=f.csv", "model=linear", f"seq_len={SEQ}", "label_len=0", f"pred_len={PRED}"]
@@ -92,35 +86,6 @@ def test_maps_are_those_of_scikit_learn_on_the_windows(refit: bool, folder: Path
     expected = by_hand((values - center) / scale, chosen, ROWS if refit else n_train) * scale + center
     forecast = Forecaster.load("run", device="cpu").predict(frame)[["a", "b"]].to_numpy()
     np.testing.assert_allclose(forecast, expected, atol=2e-4)
-
-
-@pytest.mark.parametrize("rows", [(60, 45), (60, 15)])
-def test_blocks_hold_out_parts_of_each_series(rows: tuple[int, int]) -> None:
-    """By loops: block i is the i-th part of each series, and nothing that is fitted shares a row of its horizon."""
-    firsts = [0, rows[0]]
-    one = one_series(torch.zeros(sum(rows), 1))
-    two = {"first_rows": torch.tensor(firsts), "mark_shift": torch.zeros(2).long(), "numbers": torch.arange(2)}
-    store = replace(one, **two, units=one.units.mapped(lambda part: part.repeat(2, 1)))
-    of_series = [list(range(first, first + n - 10)) for first, n in zip(firsts, rows, strict=True)]
-    every = torch.tensor([start for starts in of_series for start in starts])
-    sizes = WindowSizes(seq_len=6, label_len=0, pred_len=5)
-    windows = Windows(store, starts=every, sizes=sizes, targets=[0])
-    seen = []
-    for number, (held, fitted, between) in enumerate(blocks_of(windows, 5)):
-        expected = [
-            start
-            for starts in of_series
-            for place, start in enumerate(starts)
-            if round(len(starts) * number / 5) <= place < round(len(starts) * (number + 1) / 5)
-        ]
-        assert held.starts.tolist() == expected
-        near = [start for start in every.tolist() if any(
-            abs(start - other) < 5 and (start < rows[0]) == (other < rows[0]) for other in expected
-        )]  # fmt: skip
-        assert between.starts.tolist() == [start for start in near if start not in expected]
-        assert fitted.starts.tolist() == [start for start in every.tolist() if start not in near]
-        seen += expected
-    assert sorted(seen) == every.tolist()
 
 
 def test_rows_after_validation_change_no_choice(folder: Path) -> None:

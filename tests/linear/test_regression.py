@@ -6,8 +6,8 @@ import pytest
 from sklearn.linear_model import PoissonRegressor, Ridge
 from sklearn.preprocessing import StandardScaler
 
+from informer.data import Frequency
 from informer.members.regression import Effects, Terms, spline
-from informer.read.frequency import Frequency
 
 
 @pytest.mark.parametrize("is_ratio", [True, False])

@@ -7,12 +7,8 @@ import pandas as pd
 import pytest
 import yaml
 from entry_points import ROOT, SMALL, Trained, call, done
-from hypothesis import given
-from hypothesis import strategies as st
-from omegaconf import OmegaConf
 
 from informer import Forecaster
-from informer.config.overrides import escaped, unescaped
 
 SECRET = "xyzzy"
 NAMES = ["${oc.env:SECRET}.csv", "${x", "${}", "a\\${oc.env:SECRET}.csv", "$SECRET ${seed}, 'b'.csv"]
@@ -94,10 +90,3 @@ def test_numbers_may_refer_to_each_other(folder: Path) -> None:
     """What a user types for a number is Hydra's, as its manual has it."""
     done("train", "dataset=sample", *SMALL, "label_len=${pred_len}", "trainer.max_steps=1", "run_dir=run")
     assert yaml.safe_load(Path("run/config.yaml").read_text())["label_len"] == 6
-
-
-@given(st.text(alphabet="\\${}a:'\"", max_size=12))
-def test_escaped_text_is_read_as_it_is(text: str) -> None:
-    """Red if a backslash too many or too few is written: against OmegaConf itself."""
-    assert OmegaConf.to_container(OmegaConf.create({"value": escaped([text])}), resolve=True) == {"value": [text]}
-    assert unescaped(escaped(text)) == text
