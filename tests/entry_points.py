@@ -6,10 +6,12 @@ import io
 import itertools
 import logging
 import os
+import re
+import runpy
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -21,7 +23,6 @@ from onnx_registry import registry_once
 from shape_checks import switched
 
 from informer import checkpoint
-from informer.commands import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -47,13 +48,21 @@ class Outcome(NamedTuple):
     err: str
 
 
-def call(entry: str, *arguments: str, checked: bool = False) -> Outcome:
-    """`informer <entry> <arguments>` within this process, in its folder.
+def call(*words: str, checked: bool = False) -> Outcome:
+    """`python -m informer <words>` within this process, in its folder.
 
     Shape types are checked only if `checked`, whatever the test's file, see `shape_checks.CHECKED`.
     """
     with switched(checked):
-        return _ran(lambda: cli.run(entry), f"informer {entry}", *arguments)
+        return _ran(lambda: runpy.run_module("informer", run_name="__main__"), "informer", *words)
+
+
+def flat(settings: Mapping[str, object], above: str = "") -> dict[str, object]:
+    """Values of nested settings by their keys."""
+    found: dict[str, object] = {}
+    for key, value in settings.items():
+        found |= flat(value, f"{above}{key}.") if isinstance(value, Mapping) and value else {f"{above}{key}": value}
+    return found
 
 
 def done(entry: str, *arguments: str) -> Outcome:
@@ -193,3 +202,7 @@ class Trained(NamedTuple):
 
     run_dir: Path
     out: str
+
+
+COMMANDS = re.findall(r"^  (\w+)  ", call("--help").out, re.M)
+"""As the help lists them."""

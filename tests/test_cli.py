@@ -1,26 +1,13 @@
 """The console script `informer`: the command it runs and its help."""
 
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
-from entry_points import ROOT, Outcome
+import yaml
+from entry_points import COMMANDS, ROOT, call, done
 
 from informer import __version__
-from informer.commands import cli
-
-
-def informer(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Outcome:
-    """`informer <arguments>` within this process."""
-    monkeypatch.setattr(sys, "argv", ["informer", *arguments])
-    status = 0
-    try:
-        cli.main()
-    except SystemExit as end:
-        status = int(end.code or 0)
-    out, err = capsys.readouterr()
-    return Outcome(status, out, err)
 
 
 def test_the_script_is_installed() -> None:
@@ -29,15 +16,15 @@ def test_the_script_is_installed() -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["help"]])
-def test_help_says_what_to_type_first(arguments, capsys, monkeypatch) -> None:
-    outcome = informer(capsys, monkeypatch, *arguments)
+def test_help_says_what_to_type_first(arguments) -> None:
+    outcome = call(*arguments)
     assert outcome.status == 0
     assert "Start with:\n  informer forecast my.csv\n" in outcome.out
-    assert all(f"\n  {name} " in outcome.out for name in cli.COMMANDS)
+    assert all(f"\n  {name} " in outcome.out for name in COMMANDS)
 
 
-def test_version(capsys, monkeypatch) -> None:
-    assert informer(capsys, monkeypatch, "--version").out == f"informer {__version__}\n"
+def test_version() -> None:
+    assert call("--version").out == f"informer {__version__}\n"
 
 
 @pytest.mark.parametrize(
@@ -62,9 +49,9 @@ def test_version(capsys, monkeypatch) -> None:
         (["forecast", "a.csv", "pred_len=8"], "unknown key 'pred_len': expected one such as horizon (list"),
     ],
 )
-def test_words_in_the_wrong_place_say_the_right_one(arguments, said, capsys, monkeypatch) -> None:
+def test_words_in_the_wrong_place_say_the_right_one(arguments, said) -> None:
     """Red if a name of Hydra's parser is what a user reads."""
-    outcome = informer(capsys, monkeypatch, *arguments)
+    outcome = call(*arguments)
     assert (outcome.status, outcome.err.count("\n")) == (2, 1)
     assert said in outcome.err
 
@@ -74,7 +61,10 @@ def test_predict_takes_a_run_and_a_file_without_keys(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "best.safetensors").touch()
     run, file = str(tmp_path / "run"), str(tmp_path / "rows.csv")
-    words = cli.with_keys("predict", [file, "output=out", run])
-    assert words == ["output=out", f"input={file}", f"checkpoint={run}"]
-    assert cli.with_keys("predict", ["a.safetensors", "from=2024"]) == ["from=2024", "checkpoint=a.safetensors"]
-    assert cli.with_keys("predict", ["in/*.csv", "--cfg", "job"]) == ["--cfg", "job", "input=in/*.csv"]
+    for words, expected in (
+        ([file, "output=out", run], {"output": "out", "input": file, "checkpoint": run}),
+        (["a.safetensors", "from=2024"], {"from": "2024", "checkpoint": "a.safetensors"}),
+        (["in/*.csv"], {"input": "in/*.csv"}),
+    ):
+        read = yaml.safe_load(done("predict", *words, "--cfg", "job").out)
+        assert {key: read[key] for key in expected} == expected

@@ -14,11 +14,8 @@ import torch
 from entry_points import ROOT, SMALL, done
 
 from informer import Forecaster
-from informer.checkpoint import attention_names, attention_node, build_attention
-from informer.checkpoint.network import attention_class
+from informer.checkpoint import attention_names, build_attention
 from informer.networks import AttentionSpec
-from informer.pretrained.weights import load
-from pretraining.generate import generate
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 
@@ -27,7 +24,7 @@ BOTH = [
     (name, causal)
     for name in NAMES
     for causal in (False, True)
-    if attention_class(attention_node(name)["_target_"]).CAUSAL or not causal
+    if build_attention(name, AttentionSpec(2, 8, 16, 16)).CAUSAL or not causal
 ]
 FAMILIES = {"tiny": ["model.dropout=0"], "linear": [], "lstma": ["model.dropout=0"], "zero": []}
 """And the settings with which nothing is random but what draws from the CPU's generator."""
@@ -102,13 +99,11 @@ def test_a_resumed_run_is_the_whole_run(decoding: str, precision: str, tmp_path:
 
 
 def test_the_pretrained_network() -> None:
-    made = generate(64, 300, 96, np.random.default_rng(0))
-    given = [torch.from_numpy(x[:, :300] if x.ndim == 2 else x) for x in made[:4]]
-    network = load()
-    expected = network.predict(*given, 120)
-    found = network.cuda().predict(*(x.cuda() for x in given), 120)
-    scale = expected.abs().amax((1, 2), keepdim=True)
-    torch.testing.assert_close(found.cpu() / scale, expected / scale, rtol=1e-3, atol=1e-3)
+    rng, t = np.random.default_rng(0), np.arange(300)
+    columns = {f"c{k}": 10.0**k * (5 + np.sin(t * 2 * np.pi / (7 + k)) + rng.normal(0, 0.3, 300)) for k in range(6)}
+    frame = pd.DataFrame({"time": pd.date_range("2024", periods=300, freq="h"), **columns})
+    found, expected = (Forecaster(horizon=120, device=device).fit(frame).predict(frame) for device in ("cuda", "cpu"))
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-3)
 
 
 @pytest.mark.slow

@@ -10,8 +10,8 @@ import torch
 from entry_points import ROOT
 from test_compat import informer2020_state
 
-from informer import Forecaster
-from informer.checkpoint.informer2020 import from_informer2020
+from informer import Forecaster, checkpoint
+from informer.checkpoint import restore_model
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "import_informer2020.py"
 SIZES = {"seq_len": 20, "label_len": 7, "out_len": 5, "d_model": 8, "n_heads": 2, "d_ff": 16, "d_layers": 1}
@@ -67,7 +67,7 @@ def test_forecast_of_the_imported_checkpoint(script, tmp_path: Path, features: s
     decoder = np.concatenate([scaled[-7:], np.zeros((5, len(theirs)))])
     batch = [torch.tensor(x[None], dtype=torch.float32) for x in (scaled, marks[:20], decoder, marks[13:])]
     with torch.inference_mode():
-        expected = from_informer2020(state, config).eval()(*batch)[0].numpy()
+        expected = restore_model(checkpoint.load(tmp_path / "run")).eval()(*batch)[0].numpy()
     kept = slice(None) if features == "M" else slice(-1, None)
     expected = expected * fitted.std(0)[kept] + fitted.mean(0)[kept]
     assert list(forecast.columns) == [time, *(theirs if features == "M" else [target])]

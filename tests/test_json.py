@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, call, done
-
-from informer.commands.cli import COMMANDS
+from entry_points import COMMANDS, SMALL, call, done
 
 FILE = "f.csv"
 

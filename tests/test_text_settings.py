@@ -2,19 +2,22 @@
 
 import re
 import shlex
+from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import hydra
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from entry_points import ROOT, SMALL, call, done, refusal
+from entry_points import COMMANDS, ROOT, SMALL, call, done, refusal
 from omegaconf import OmegaConf
+from pydantic.fields import FieldInfo
 
 from informer import Forecaster, InputError
-from informer.commands.cli import COMMANDS, settings_class
+from informer.commands.cli import settings_class
 from informer.config import conversion
 from informer.config.commands import PredictConfig
 from informer.config.compose import read_words, split_positional
@@ -217,3 +220,25 @@ def test_a_long_setting_is_no_path() -> None:
     """Red if a list of many columns is looked for as a file whose name is too long."""
     word = f"dataset.exclude=[{','.join(f'c{i}' for i in range(99))}]"
     assert split_positional([word]) == ([], [word])
+
+
+def wrong_values(field: FieldInfo) -> Iterator[object]:
+    """A word where the type is a number, a flag or a choice, and the numbers just beyond each bound."""
+    kinds = [*get_args(field.annotation), field.annotation]
+    if str not in kinds and any(isinstance(kind, type) and issubclass(kind, int | float | Enum) for kind in kinds):
+        yield "perhaps"
+    beyond = 1 if int in kinds else 0.5
+    for bound in field.metadata:
+        steps = {"ge": -beyond, "gt": 0, "le": beyond, "lt": 0}
+        yield from (getattr(bound, name) + step for name, step in steps.items() if hasattr(bound, name))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_declared_type_and_range_is_checked(name: str) -> None:
+    """Red if a command takes a value that the declaration of its key excludes, or does not name the key."""
+    wrong = {key: [*wrong_values(field)] for key, field in keys_of(settings_class(name)).items()}
+    for place in range(max(map(len, wrong.values()))):
+        words = [f"{key}={values[place]}" for key, values in wrong.items() if place < len(values)]
+        for chunk in (words[first : first + 12] for first in range(0, len(words), 12)):
+            line = refusal(name, *chunk)
+            assert [word for word in chunk if f"{word.partition('=')[0]}: expected " not in line] == [], line

@@ -1,17 +1,10 @@
 """The contract of every command in the table of `informer`: help, refusals, exit codes, and answers in JSON."""
 
 import json
-from collections.abc import Iterator
-from enum import Enum
 from pathlib import Path
-from typing import get_args
 
 import pytest
-from entry_points import call, refusal
-from pydantic.fields import FieldInfo
-
-from informer.commands.cli import COMMANDS, settings_class
-from informer.config.fields import keys_of
+from entry_points import COMMANDS, call, refusal
 
 
 @pytest.fixture(autouse=True)
@@ -72,28 +65,6 @@ def test_errors_are_in_the_json_object(name: str) -> None:
     answer = json.loads(outcome.out)
     assert (answer["command"], answer["exit_status"], outcome.status) == (name, 2, 2)
     assert [f"error: {line}\n" for line in answer["errors"]] == [refusal(name, "no_such_key=1")]
-
-
-def wrong_values(field: FieldInfo) -> Iterator[object]:
-    """A word where the type is a number, a flag or a choice, and the numbers just beyond each bound."""
-    kinds = [*get_args(field.annotation), field.annotation]
-    if str not in kinds and any(isinstance(kind, type) and issubclass(kind, int | float | Enum) for kind in kinds):
-        yield "perhaps"
-    beyond = 1 if int in kinds else 0.5
-    for bound in field.metadata:
-        steps = {"ge": -beyond, "gt": 0, "le": beyond, "lt": 0}
-        yield from (getattr(bound, name) + step for name, step in steps.items() if hasattr(bound, name))
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_declared_type_and_range_is_checked(name: str) -> None:
-    """Red if a command takes a value that the declaration of its key excludes, or does not name the key."""
-    wrong = {key: [*wrong_values(field)] for key, field in keys_of(settings_class(name)).items()}
-    for place in range(max(map(len, wrong.values()))):
-        words = [f"{key}={values[place]}" for key, values in wrong.items() if place < len(values)]
-        for chunk in (words[first : first + 12] for first in range(0, len(words), 12)):
-            line = refusal(name, *chunk)
-            assert [word for word in chunk if f"{word.partition('=')[0]}: expected " not in line] == [], line
 
 
 def test_training_takes_one_length_of_the_horizon() -> None:

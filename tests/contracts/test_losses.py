@@ -1,4 +1,4 @@
-"""The contract of every loss in `LossKind`: the formula of its name, value by value, over what is observed."""
+"""The contract of every loss in `LossKind`: the formula of its name, value by value, over what is observed; Adam."""
 
 import math
 from collections.abc import Callable
@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 import torch
 from scipy import stats
+from torch import nn
 
 from informer import Forecaster, InputError
-from informer.config.training import DISTRIBUTIONS, WITH_LEVELS, LossConfig, LossKind
-from informer.training.optim import build_loss
+from informer.config.training import DISTRIBUTIONS, WITH_LEVELS, LossConfig, LossKind, OptimConfig, OptimKind
+from informer.training.optim import build_loss, build_optimizer
 
 LEVELS = (0.1, 0.5, 0.9)
 
@@ -132,3 +133,22 @@ def test_the_spectral_loss_is_its_formula() -> None:
     spectrum = np.abs(np.fft.rfft(f - y, axis=1, norm="ortho")).mean()
     expected = np.abs(f - y).mean() + 0.2 * spectrum
     assert build_loss(LossConfig(kind="spectral"))(output, actual).item() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", get_args(OptimKind))
+def test_adam_by_its_formula(kind: OptimKind) -> None:
+    """Red if adam does not add its decay to the gradient, or adamw does."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 1))
+    optimizer = build_optimizer(OptimConfig(kind=kind, lr=0.01, weight_decay=0.1), model)
+    weight = model[0].weight
+    w, m, v = weight.detach().double().numpy().copy(), 0.0, 0.0
+    for t in (1, 2, 3):
+        optimizer.zero_grad()
+        model(torch.full((2, 3), float(t))).square().sum().backward()
+        g = weight.grad.double().numpy() + (0.1 * w if kind == "adam" else 0.0)
+        w = w - (0.0 if kind == "adam" else 0.01 * 0.1 * w)
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+        w = w - 0.01 * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+        optimizer.step()
+        np.testing.assert_allclose(weight.detach(), w, rtol=1e-4, atol=1e-6)

@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from data_cases import made
+from data_cases import made, published, windows_over
 from entry_points import SMALL, done
 from scored import member, paths_of, scores_of
 
 from informer import InputError
-from informer.scoring.evaluate import compare, evaluate
+from informer.members.baselines import fit_ridge
+from informer.scoring.evaluate import compare, evaluate, fit_baselines
 from informer.scoring.metrics import METRICS
 from informer.scoring.scores import Scores
 
@@ -153,3 +154,36 @@ def test_train_and_eval_write_the_scores_of_each_series(folder: Path) -> None:
     assert list(own["series"]) == ["wild", "calm"]
     overall = json.loads(Path("run/metrics.json").read_text())["scores"]["informer"]["scaled"]["overall"]
     assert np.average(own["mse_scaled"], weights=own["windows"]) == pytest.approx(overall["mse"])
+
+
+def table(rows: int, columns: int) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(0).normal(size=(rows, columns)).cumsum(axis=0)).float()
+
+
+@pytest.mark.parametrize("values", [torch.full((40, 2), 3.0), torch.zeros(40, 2)])
+def test_ridge_on_constant_columns_forecasts_the_constant(values: torch.Tensor) -> None:
+    constant = windows_over(values, seq_len=5, pred_len=2)
+    batch = next(constant.batches(3))
+    torch.testing.assert_close(fit_ridge(constant, constant, [0, 1])(batch), batch.target)
+
+
+def test_ridge_thins_a_large_panel_evenly_and_says_so() -> None:
+    """Windows that do not follow one another, as those of short series; red if others are taken."""
+    train, thinned = (windows_over(table(100, 3), seq_len=6, pred_len=2) for _ in range(2))
+    train.starts = train.starts[::2]  # 47 windows, 141 rows
+    thinned.starts = train.starts[::3]
+    few, expected = fit_ridge(train, train, range(3), max_rows=60), fit_ridge(thinned, thinned, range(3))
+    assert "fitted on 16 of 47 training windows" in few.note
+    torch.testing.assert_close(few.weight, expected.weight, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "pred_len", "naive", "ridge"),
+    [("ETTh1", 24, (0.4244, 0.3892), (0.3176, 0.3611)), ("WTH", 24, (0.5990, 0.4684), None)],
+)
+def test_on_published_data(name: str, pred_len: int, naive: tuple, ridge: tuple | None) -> None:
+    """The reference of ridge took its penalty on the test set, so validation may do a little worse."""
+    data = published(name, pred_len)
+    for baseline, expected, near in zip(fit_baselines(data), (naive, ridge), (5e-5, 1e-3), strict=True):
+        found = evaluate(member(baseline, len(data.targets)), data.test, data).overall("")
+        assert expected is None or (found["mse"], found["mae"]) == pytest.approx(expected, abs=near)

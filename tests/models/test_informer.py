@@ -1,12 +1,13 @@
 """The whole network: shapes, independence of the batch, determinism, what each part may see."""
 
+from pathlib import Path
+
 import pytest
 import torch
-from entry_points import refusal
+from entry_points import SMALL, done, refusal
 
-from informer import InputError
+from informer import checkpoint
 from informer.checkpoint import build_model
-from informer.checkpoint.network import resolve_decoder
 from informer.members.network import ForecastModel
 from informer.networks import InformerConfig, ModelDims
 
@@ -88,17 +89,12 @@ def test_config_problems_are_all_named() -> None:
     assert not [*InformerConfig().problems()]
 
 
-def test_decoder_follows_the_encoder_where_it_can() -> None:
+def test_decoder_follows_the_encoder_where_it_can(folder: Path) -> None:
     """Fails if a mechanism without a causal form reaches the decoder, or its replacement is not reported."""
-    assert resolve_decoder(PROB, {}) == (PROB, None)
-    assert resolve_decoder(PROB, FULL) == (FULL, None)
-    linformer = {"_target_": "informer.networks.attention.linformer.LinformerAttention"}
-    node, reason = resolve_decoder(linformer, {})
-    assert node["_target_"] == FULL["_target_"]
-    assert reason is not None
-    assert "LinformerAttention has no causal form" in reason
-    with pytest.raises(InputError, match=r"attn@decoder_attn: LinformerAttention has no causal form; .*full.*prob"):
-        resolve_decoder(PROB, linformer)
+    for attn, decoder in (("prob", "ProbAttention"), ("linformer", "FullAttention")):
+        outcome = done("train", "dataset=sample", *SMALL, f"attn={attn}", "trainer.max_steps=1", f"run_dir={attn}")
+        assert checkpoint.load(attn).config["decoder_attn"]["_target_"].endswith(decoder)
+        assert ("LinformerAttention has no causal form" in outcome.out) == (attn == "linformer")
 
 
 def test_attention_layers_by_place() -> None:

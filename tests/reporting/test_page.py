@@ -6,9 +6,13 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from test_browser import Opened
 
 from informer.report.page import Content, json_in_html, profile, to_html
 from informer.scoring.results import MAX_TRACKS, chosen_pairs
@@ -120,3 +124,36 @@ def test_times_of_equal_steps_are_counted() -> None:
     months = ["2024-01-31", "2024-02-29", "2024-03-31"]
     page = to_html(Content(title="a", verdict="b", times=[["2024-02-28", "2024-02-29", "2024-03-01"], months]))
     assert json.loads(Tags(page).scripts[0])["times"] == [{"first": "2024-02-28", "step": 86400, "n": 3}, months]
+
+
+@pytest.mark.slow
+def test_a_page_of_5000_series_is_small_and_draws_one_chart_first(browser: Any, tmp_path: Path) -> None:
+    """The largest page: 48 tracks of 40 origins; only charts near the viewport are drawn at first."""
+    times = [str(each) for each in pd.date_range("2024-01-01", periods=5000, freq="h")]
+    line = [123.456 + i / 7 for i in range(24)]
+    lines = dict.fromkeys(("informer", "ridge", "seasonal naive", "without the network"), line)
+    bands = {"95 %": (line, line), "80 %": (line, line)}
+    origins = [{"row": 100 + 24 * i, "times": [], "lines": lines, "bands": bands} for i in range(40)]
+    tracks = [
+        {"series": f"store {i}", "column": "sales", "times": i, "actual": [123.456 + k / 7 for k in range(5000)],
+         "origins": origins, "mse": 1.0 - i / 100, "skill": 0.1}
+        for i in range(MAX_TRACKS)
+    ]  # fmt: skip
+    error = {"informer": [1.0, 2.0]}
+    score = {"column": "sales", "windows": 9, "mse": 1.0, "skill": 0.1, "track": -1}
+    content = Content(
+        title="many",
+        verdict="many series",
+        times=[times] * MAX_TRACKS,
+        tracks=tracks,
+        series=[score | {"series": f"store {i}"} for i in range(5000)],
+        profiles=[profile(key, key, [1, 2], error, error) for key in ("step", "hour")],
+    )
+    path = tmp_path / "report.html"
+    path.write_text(to_html(content))
+    assert path.stat().st_size < 10e6
+    opened = Opened(browser, path)
+    opened.until("document.querySelector('#explorer .main-svg') !== null")
+    assert opened.run("document.querySelectorAll('#all tbody tr').length") == 200
+    assert opened.run("document.getElementById('series').options.length") == MAX_TRACKS
+    assert opened.errors() == []

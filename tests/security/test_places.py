@@ -12,12 +12,8 @@ from typing import Any
 import pytest
 import web
 import yaml
-from entry_points import ROOT, SMALL, TENSORBOARD, Trained, call, done, refused
+from entry_points import ROOT, SMALL, TENSORBOARD, Trained, call, done, flat, refused
 from forgery import content_of, write_forged
-
-from informer.checkpoint.paths import ATTENTION, REPORT, TEST_FORECASTS
-from informer.config.fields import keys_of, text_kind
-from informer.config.training import TrainConfig
 
 Tree = Callable[[Path], dict[str, bytes | None]]
 
@@ -133,7 +129,8 @@ def test_what_the_user_names_is_fetched(folder: Path, server: Server) -> None:
 PLACES = {
     "attn", "data_dir", "init_from", "run_dir", "dataset.file", "dataset.path", "dataset.url",
 }  # fmt: skip
-KEYS = sorted({*PLACES, *(key for key, field in keys_of(TrainConfig).items() if text_kind(field))})
+SETTINGS = flat(yaml.safe_load(done("train", "--cfg", "job").out))
+KEYS = sorted(PLACES | {key for key, value in SETTINGS.items() if isinstance(value, str | None) and "attn." not in key})
 
 
 @pytest.mark.parametrize("key", [pytest.param(key, marks=[] if key in PLACES else pytest.mark.slow) for key in KEYS])
@@ -191,7 +188,9 @@ def test_no_file_is_written_in_a_recorded_folder(own: Path, own_run: Path, tree:
     shutil.copy(own_run / "run" / "best.safetensors", own / "run" / "best.safetensors")
     forge(own / "run" / "best.safetensors", config={"data_dir": str(away)})
     done("eval", "checkpoint=run", "output=report", "plots=none")
-    assert {path.name for path in (own / "report").iterdir()} == {*REPORT, ATTENTION, TEST_FORECASTS}
+    assert {path.name for path in (own / "report").iterdir()} == {
+        *("metrics.json", "metrics.csv", "attention.json", "test_forecasts.parquet")
+    }
     assert not away.exists()
 
 

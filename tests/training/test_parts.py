@@ -1,46 +1,19 @@
-"""Adam and the losses by their formulas; what the optimiser gets in a run."""
+"""What the optimiser gets in a run."""
 
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from entry_points import CSV, SMALL, done
-from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from informer import checkpoint
 from informer.checkpoint import restore_model
-from informer.config.training import OptimConfig, OptimKind
-from informer.training.optim import build_optimizer
-
-
-def network() -> nn.Sequential:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 1))
-
-
-@pytest.mark.parametrize("kind", get_args(OptimKind))
-def test_adam_by_its_formula(kind: OptimKind) -> None:
-    """Red if adam does not add its decay to the gradient, or adamw does."""
-    model = network()
-    optimizer = build_optimizer(OptimConfig(kind=kind, lr=0.01, weight_decay=0.1), model)
-    weight = model[0].weight
-    w, m, v = weight.detach().double().numpy().copy(), 0.0, 0.0
-    for t in (1, 2, 3):
-        optimizer.zero_grad()
-        model(torch.full((2, 3), float(t))).square().sum().backward()
-        g = weight.grad.double().numpy() + (0.1 * w if kind == "adam" else 0.0)
-        w = w - (0.0 if kind == "adam" else 0.01 * 0.1 * w)
-        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
-        w = w - 0.01 * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
-        optimizer.step()
-        np.testing.assert_allclose(weight.detach(), w, rtol=1e-4, atol=1e-6)
-
 
 SAMPLE = ["dataset=sample", *SMALL, CSV, "run_dir=run"]
 
