@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import call, done, refusal
+from entry_points import done, refusal
 
 from informer import Forecaster, InputError, checkpoint
 from informer.config.data import FIELDS, Calendar
@@ -60,29 +60,6 @@ def test_chosen_fields_are_the_same_columns() -> None:
     marks = calendar_marks(edges, HOUR, everything)
     assert marks.shape == (3, len(mark_sizes(HOUR, everything)))
     assert (marks < mark_sizes(HOUR, everything)).all()
-
-
-@pytest.mark.parametrize(
-    ("setting", "expected"),
-    [
-        ("dataset.holidays=XX", "expected the two capital letters of a country .*, found 'XX'"),
-        ("dataset.holidays=DE-XX", "DE has no part 'XX'; its parts are .*BY"),
-        ("dataset.holidays=[DE,[FR]]", "expected the two capital letters of a country .*, found '.FR.'"),
-        ("dataset.holidays=[DE,DE]", "given twice"),
-        ("dataset.holidays=7", "expected the two capital letters of a country .*, found '7'"),
-        ("dataset.calendar=[hour,moon]", f"expected some of {', '.join(FIELDS)}, found moon"),
-        ("dataset.calendar=[]", "model.embed=none"),
-    ],
-)
-def test_a_setting_that_names_nothing(setting: str, expected: str, tmp_path: Path) -> None:
-    line = refusal("train", "dataset=sample", "model=tiny", setting, f"run_dir={tmp_path}/run")
-    with pytest.raises(AssertionError, match=expected):
-        raise AssertionError(line)
-
-
-def test_a_calendar_that_nothing_reads_is_refused(tmp_path: Path) -> None:
-    outcome = call("train", "dataset=sample", "model.embed=none", "dataset.holidays=DE", f"run_dir={tmp_path}/run")
-    assert (outcome.status, "which reads no calendar" in outcome.err) == (2, True)
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -27,35 +27,6 @@ def test_version() -> None:
     assert call("--version").out == f"informer {__version__}\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["forcast"], "expected forecast?"),
-        (["sales.csv"], "informer forecast sales.csv"),
-        (["xyz"], "expected one of forecast, inspect"),
-        (["train", "-m", "words"], "'words': expected key=value, such as dataset.path=words"),
-        (["serve", "runs/a"], "'runs/a': expected key=value, such as checkpoint=runs/a"),
-        (["score", "a.csv"], "'a.csv': expected key=value, such as forecasts=a.csv"),
-        (["predict", "a.csv", "b.csv", "c.csv"], "input: expected one file, folder or pattern, found 3: a.csv, b.csv"),
-        (
-            ["predict", "a.safetensors", "b.safetensors"],
-            "checkpoint: expected one run or model file, found 2: a.safetensors, b.safetensors",
-        ),
-        (
-            ["eval", "a.safetensors", "b.safetensors"],
-            "checkpoint: expected one run or model file, found 2: a.safetensors, b.safetensors",
-        ),
-        (["predict", "--multirun", "seed=1,2"], "only informer train has other options"),
-        (["forecast", "a.csv", "pred_len=8"], "unknown key 'pred_len': expected one such as horizon (list"),
-    ],
-)
-def test_words_in_the_wrong_place_say_the_right_one(arguments, said) -> None:
-    """Red if a name of Hydra's parser is what a user reads."""
-    outcome = call(*arguments)
-    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
-    assert said in outcome.err
-
-
 def test_predict_takes_a_run_and_a_file_without_keys(tmp_path: Path) -> None:
     """Red if a run is taken for the input, or a file for the run."""
     (tmp_path / "run").mkdir()

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import ROOT, Outcome, call, done, refusal
+from entry_points import ROOT, Outcome, call, done
 
 QUICK = ["model=tiny", "trainer.max_steps=1", "trainer.tracker=[]", "run_dir=run"]
 ROWS = 400
@@ -271,26 +271,6 @@ def test_the_command_reads_what_is_no_number(folder: Path) -> None:
     outcome = done("inspect", "long.csv", "dataset.series_col=id", *given)
     assert "'dataset.static_covariates=[region,size]'" in outcome.out.splitlines()[-1]
     trains(outcome)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        ([], "input: expected a file, found none"),
-        (["absent.csv"], "absent.csv: no such file"),
-        (["x/*.csv"], "input=x/*.csv: expected files that match the pattern, found none"),
-        (["."], "input=.: expected files ending in .csv, .csv.gz, .tsv, .parquet, .xlsx, found none"),
-        (["a.csv", "b.csv"], "input: expected one file, folder or pattern, found 2: a.csv, b.csv; put a"),
-        (["input=absent.csv", "seq_len=0"], "seq_len: expected at least 1, found 0"),
-        (["absent.csv", "dataset.fil=linear"], "unknown key 'dataset.fil'"),
-        (["absent.csv", "dataset.fill=cubic"], "cubic"),
-        (["absent.csv", "dataset.max_gap=0"], "dataset.max_gap: expected at least 1, found 0"),
-    ],
-)
-def test_mistakes_are_one_line(arguments: list[str], part: str, folder: Path) -> None:
-    line = refusal("inspect", *arguments)
-    assert line.startswith("error: ")
-    assert part in line
 
 
 def rows_of_weather(n_again: int, changed: int = 0) -> pd.DataFrame:

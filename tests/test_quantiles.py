@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import ROOT, SMALL, Trained, call, done, refusal
+from entry_points import ROOT, SMALL, Trained, call, done
 from sklearn.metrics import mean_pinball_loss
 
 from informer import Forecaster, checkpoint
@@ -207,20 +207,3 @@ def test_an_export_tells_of_them(quantiled: Trained, folder: Path) -> None:
         Forecaster.load("own.safetensors", device="cpu").predict(sample()),
         Forecaster.load(quantiled.run_dir, device="cpu").predict(sample()),
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        (["quantiles=[0.1,0.5,0.9]"], "unknown key 'quantiles': expected one such as loss.quantiles"),
-        (["loss.quantiles=[0.1,0.5]"], "loss.quantiles: only used with loss=quantile or a distribution, found"),
-        (["loss=quantile", "loss.quantiles=[0.1,0.9]"], "with 0.5 among them"),
-        (["loss=quantile", "loss.quantiles=[0.5,0.1]"], "expected increasing levels between 0 and 1"),
-        (["loss=quantile", "loss.quantiles=[0.5,1]"], "found [0.5, 1.0]"),
-        (["loss=quantile", "loss.quantiles=[]"], "found []"),
-        (["loss=quantile", "loss.quantiles=[0.5,high]"], "'high'"),
-    ],
-)
-def test_mistakes_are_one_line(arguments: list[str], part: str, folder: Path) -> None:
-    assert part in refusal("train", "dataset=sample", *SMALL, *arguments)
-    assert list(folder.iterdir()) == []

@@ -106,31 +106,6 @@ def test_many_files_of_a_store(wanted: str, run: Path, store: Any, tmp_path: Pat
     assert set(table["file"]) == {f"memory://in/{name}.csv" for name in ("a", "b", "bad")}
 
 
-@pytest.mark.parametrize(
-    ("command", "given"),
-    [
-        ("train", "run_dir=s3://bucket/run"),
-        ("train", "data_dir=memory://data"),
-        ("train", "dataset.path=ftp://host/a.csv"),
-        ("eval", "output=memory://out"),
-        ("predict", "output=file:///out"),
-        ("predict", "output=memory://out"),
-        ("predict", "input=simplecache::memory://in/own.csv"),
-        ("predict", "checkpoint=https://host/best.safetensors"),
-        ("export", "output=memory://out/model.safetensors"),
-        ("forecast", "output=gs://bucket/out"),
-        ("score", "output=memory://out"),
-    ],
-)
-def test_an_address_where_none_is_taken_makes_no_folder(
-    command: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Red if a folder called `s3:` appears here, or an address of an unknown kind is taken for a path."""
-    monkeypatch.chdir(tmp_path)
-    refused(call(command, given), f"{given.partition('=')[0]}: expected a local path")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_server_that_does_not_answer_has_no_missing_file(run: Path) -> None:
     with socket.socket() as free:  # bound and not listening: connections are refused
         free.bind(("127.0.0.1", 0))

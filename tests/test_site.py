@@ -23,7 +23,7 @@ def test_every_key_is_in_the_reference() -> None:
     """Red if a key of the command line has no row, or a row names a key that is refused."""
     rows = set(re.findall(r"^\| `([\w.]+)` \|", site_pages.configuration_page(), re.M))
     given = flat(yaml.safe_load(done("train", "--cfg", "job").out))
-    keys = {key for key in given if key.partition(".")[0] not in ("attn", "experiment")}
+    keys = {key for key in given if key.partition(".")[0] not in ("attn", "cross_attn", "decoder_attn", "experiment")}
     assert keys - rows == set()
     assert {key for key in rows if not key.startswith("model.")} - keys <= {"attn"}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, done, refusal
+from entry_points import SMALL, done
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -181,22 +181,6 @@ def test_a_run_with_a_distribution(kind: str, more: list[str], folder: Path) -> 
         else:  # symmetric
             middle = (ahead[f"{name}_q10"] + ahead[f"{name}_q90"]) / 2
             np.testing.assert_allclose(ahead[name], middle, rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["model=linear", "loss=normal"], "loss=normal: expected loss=mse with model.family=linear"),
-        (["model=zero", "loss=student_t"], "loss=student_t: expected a model.family with it, such as informer"),
-        (["loss=negative_binomial"], "loss=negative_binomial expects counts from 0 to 10,000, found"),
-        (["loss=negative_binomial", "scaler.transform=sqrt"], "scaler.transform: expected none with"),
-        (["loss=normal", "loss.training=mse"], "loss.training: expected null with loss.kind=normal"),
-        (["loss=normal", "loss.quantiles=[0.1]"], "loss.quantiles: "),
-    ],
-)
-def test_what_cannot_work_is_one_line(words: list[str], expected: str, folder: Path) -> None:
-    """Red if a combination is accepted that gives other forecasts than it says."""
-    assert expected in refusal("train", "dataset=sample", *SMALL, *words, "run_dir=run")
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import ROOT, SMALL, call, done, killed, refusal
+from entry_points import ROOT, SMALL, call, done, killed
 
 from informer import Forecaster, checkpoint
 from informer.networks import ModelDims
@@ -99,17 +99,3 @@ def test_each_series_has_its_own_map_and_a_new_one_the_shared_map(folder: Path) 
     described = json.loads(Path("run/best.pt2.json").read_text())
     assert described["series"] == ["a", "b"]
     assert described["inputs"]["series"] == ["batch"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["seq_len=8190"], "error: seq_len + pred_len: expected at most 8192 with model.family=linear, found 8196"),
-        (["loss=quantile"], "error: loss=quantile: expected loss=mse with model.family=linear"),
-        (["model.skip=ridge"], "error: model.skip: expected none with model.family=linear, found ridge"),
-    ],
-)
-def test_what_it_cannot_be_is_said_in_one_line(arguments: list[str], says: str, folder: Path) -> None:
-    line = refusal("train", *RUN, *arguments, "run_dir=run")
-    assert line.startswith(says), line
-    assert not Path("run").exists()

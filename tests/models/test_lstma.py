@@ -162,16 +162,3 @@ def test_it_is_scored_again_alike(run: Path, folder: Path) -> None:
     assert Path("again/attention_cross_1.png").exists()
     line = refusal("eval", f"checkpoint={run}", "model.decoding=step")
     assert "model.decoding: expected model.family=informer, found lstma" in line
-
-
-@pytest.mark.parametrize(
-    ("argument", "says"),
-    [
-        ("model.teacher_forcing=1.5", "model.teacher_forcing: expected at most 1, found 1.5"),
-        ("model.n_heads=3", "model.d_model: expected a multiple of model.n_heads=3, found 8"),
-        ("attn@cross_attn=longformer", "cross_attn: LongformerAttention needs len_q == len_k, found 1 and 24"),
-        ("model.skip=ridge", "model.skip: expected none with model.family=lstma, found ridge"),
-    ],
-)
-def test_mistakes_are_one_line(argument: str, says: str, folder: Path) -> None:
-    assert says in refusal("train", *LSTMA, argument)

@@ -195,19 +195,6 @@ def test_every_origin_of_the_slider_is_within_the_rows_and_the_newest_is_one(
     assert page["profiles"]["step"]["mae"]["forecast"] == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nowhere"], "no such file"),
-        (["."], "expected a run directory"),
-        (["a", "b"], "expected one file, folder or pattern, found 2"),
-    ],
-)
-def test_what_is_no_run_is_one_line(folder: Path, arguments: list[str], message: str) -> None:
-    assert message in refusal("report", *arguments)
-    assert list(folder.iterdir()) == []
-
-
 def test_local_times_of_forecasts_over_a_clock_change(folder: Path) -> None:
     """Red if an hour that occurs twice is two series, or its rows are drawn at one time."""
     times = pd.date_range("2024-10-26 20:00", periods=24, freq="h", tz="Europe/Berlin")

@@ -73,18 +73,6 @@ def test_frozen_parts_stay(folder: Path, trained: Trained) -> None:
     assert moved == {"decoder", "dec_embedding", "head"}
 
 
-@pytest.mark.parametrize(
-    ("names", "words"),
-    [
-        ("[encodr]", "'encodr': expected one of"),
-        ("[encoder,decoder,head,enc_embedding,dec_embedding]", "left to train"),
-    ],
-)
-def test_what_cannot_be_frozen(names: str, words: str, folder: Path) -> None:
-    assert words in refusal("train", *SAMPLE, f"trainer.freeze={names}")
-    assert list(folder.iterdir()) == []
-
-
 def test_a_head_that_starts_at_zero_is_not_frozen(folder: Path) -> None:
     """Nothing below it would ever get a gradient."""
     line = refusal("train", *SAMPLE, "model.skip=ridge", "trainer.freeze=[head]")

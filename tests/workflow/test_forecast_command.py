@@ -298,26 +298,6 @@ def test_a_folder(
         done(*shlex.split(repeat)[1:], "model=linear", "output=again")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["my.csv", "horizon=400"], "horizon=400: expected at most 150"),
-        (["my.csv", "target=nothing"], "target=nothing: expected a numeric column, one of heat, load"),
-        (["my.csv", "intervals=[80,80]"], "intervals: expected different whole percentages"),
-        (["my.csv", "dataset.path=other.csv"], "the file is given without a key"),
-        (["my.csv", "target"], "'target': no such file; settings are written key=value"),
-        (["my.cvs"], "error: my.cvs: no such file, similar: my.csv\n"),
-        (["other.csv"], "error: other.csv: no such file, check the path\n"),
-        ([], "informer forecast FILE.csv"),
-        (["my.csv", "model=nil"], "tiny, zero, found 'nil'"),
-    ],
-)
-def test_mistakes_are_one_line(arguments: list[str], said: str, folder: Path) -> None:
-    hourly().to_csv("my.csv", index=False)
-    assert said in refusal("forecast", "model=linear", *arguments)
-    assert not Path("runs").exists()
-
-
 def test_a_pattern_without_errors_has_no_intervals_and_says_why(folder: Path) -> None:
     """Red if more rows are asked for: no held-out forecast had an error, however many there are."""
     days = pd.date_range("2023-01-01", periods=300)
