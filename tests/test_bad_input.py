@@ -140,12 +140,14 @@ def test_without_network_the_line_says_what_to_fetch(folder: Path, monkeypatch: 
     assert {path for path in tree(folder) if path != "data"} == set()
 
 
+@pytest.mark.slow
 def test_one_bad_job_of_several(folder: Path, tree: Tree) -> None:
     refused(call("train", "--multirun", *TRAIN, "attn=prob,nope"), "attn: expected one of")
     refused(call("train", "--multirun", *TRAIN, "model.n_heads=3,5"), "job 0", "multiple of model.n_heads=3")
     assert tree(folder) == {}
 
 
+@pytest.mark.slow
 def test_jobs_before_the_bad_one_are_kept(folder: Path) -> None:
     refused(call("train", "--multirun", *TRAIN, "trainer.max_steps=1", "seed=3,-3,4"), "job 1", "seed=-3", "found -3")
     (run,) = (path for path in (folder / "runs").iterdir() if path.is_dir())
@@ -201,6 +203,7 @@ def test_a_process_of_its_own_says_the_same(entry: str, arguments: list[str], fo
     assert tree(folder) == {}
 
 
+@pytest.mark.slow
 def test_standard_output_may_be_closed(folder: Path) -> None:
     """Red if a command of cron or a service manager, which may close it, ends with a traceback or writes to a file that
     has its number."""

@@ -36,6 +36,7 @@ def test_eval_repeats_what_training_printed(trained: Trained, folder: Path) -> N
     assert verdict in trained.out
 
 
+@pytest.mark.slow
 def test_the_batch_size_changes_nothing(trained: Trained, folder: Path) -> None:
     for size in (1, 512):
         evaluated(f"checkpoint={trained.run_dir}", f"output={size}", f"batch_size={size}", "plots=false")
@@ -79,6 +80,7 @@ def test_pictures(plots: str, pictures: set[str], trained: Trained, folder: Path
     assert {path.stem for path in Path("report").glob("*.png")} == pictures
 
 
+@pytest.mark.slow
 def test_data_elsewhere_or_written_otherwise(folder: Path) -> None:
     random = np.random.default_rng(0)
     frame = pd.DataFrame({"date": pd.date_range("2021-01-01", periods=320, freq="D"), "a": random.normal(size=320)})

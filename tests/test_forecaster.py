@@ -286,6 +286,7 @@ def test_fitting_is_training_from_the_command_line(folder: Path, capsys: pytest.
     assert repr(Forecaster()) == "Forecaster(model='zero')"
 
 
+@pytest.mark.slow
 def test_a_run_directory_keeps_table_and_run(frame: pd.DataFrame, folder: Path) -> None:
     config = {**SIZES, "trainer.max_steps": 1, "dataset.split": {"train": 0.5, "val": 0.2, "test": 0.3}}
     with pytest.raises(InputError, match=r"column|few"):
@@ -461,6 +462,7 @@ def test_the_score_of_a_refitted_model_is_of_newer_rows(fitted: Forecaster) -> N
     assert refitted.score(newer, stride=12) != fitted.score(newer, stride=12)
 
 
+@pytest.mark.slow
 def test_a_program_with_a_log_gets_only_lines_of_its_level(frame: pd.DataFrame) -> None:
     """Red if a fit that is not verbose writes its progress into the log of the program that calls it."""
     written, root = io.StringIO(), logging.getLogger()

@@ -120,6 +120,7 @@ def shops() -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
+@pytest.mark.slow
 def test_columns_that_name_series_together_are_their_own(folder: Path) -> None:
     """Red if columns known ahead make one number of the names, or sums have other names than the frame."""
     table = shops()

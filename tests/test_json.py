@@ -195,6 +195,7 @@ def test_tools_write_to_one_folder(run: str, said: str, served: Path) -> None:
     assert "runs: outside" in used(served, "forecast", file="own.csv")["errors"][0]
 
 
+@pytest.mark.slow
 def test_a_tool_imports_nothing_from_the_folder(served: Path) -> None:
     """Red if a module of the folder is run in place of the package."""
     for name in ("informer.py", "json.py"):

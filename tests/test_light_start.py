@@ -133,6 +133,7 @@ def test_a_forecast_imports_only_what_it_uses(tmp_path: Path) -> None:
     assert {name for name in modules if name.startswith("informer.training.")} <= FILES_OF_RUNS
 
 
+@pytest.mark.slow
 def test_the_interface_imports_only_what_it_uses() -> None:
     """Red when `from informer import Forecaster` imports what only a fit needs."""
     modules = modules_of("from informer import Forecaster")

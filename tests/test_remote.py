@@ -178,6 +178,7 @@ def test_names_that_leave_the_folder(store: Any, run: Path) -> None:
     refused(predicted(run, "input=memory://in/**/*.csv"), "expected the name of a file")
 
 
+@pytest.mark.slow
 def test_python_reads_an_address(run: Path, store: Any, tmp_path: Path) -> None:
     """As the same file on this machine; a signature is not saved."""
     store.pipe_file("/in/own.csv", BODY)
@@ -192,6 +193,7 @@ def test_python_reads_an_address(run: Path, store: Any, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(fitted.predict("memory://in/own.csv"), here.predict(tmp_path / "own.csv"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", ["memory://in", "memory://in/*.csv"])
 def test_the_facts_of_a_run_name_the_address(wanted: str, store: Any, tmp_path: Path) -> None:
     """Red if run.json or a checkpoint name the copy, which is gone afterwards, or the address with a single slash."""

@@ -140,6 +140,7 @@ def test_the_row_of_a_run_has_its_scores(scripts: Scripts, folder: Path, monkeyp
     assert not (job.run_dir / "best.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_the_time_of_a_run_is_reported_before_it_starts(folder: Path) -> None:
     """Red if steps, epochs or a closed form are counted in another way than training counts them."""
     pd.DataFrame({"date": pd.date_range("2024-01-01", periods=300, freq="h"), "y": np.arange(300) % 24.0}).to_csv(

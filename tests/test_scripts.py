@@ -96,6 +96,7 @@ def ablate() -> ModuleType:
     return script("ablate")
 
 
+@pytest.mark.slow
 def test_every_configuration_differs_from_the_base_in_one_thing(ablate: ModuleType, folder: Path) -> None:
     """Red if a key is misspelt, two changes are one, or their names collide."""
     jobs = ablate.jobs_of(list(ablate.AXES), ablate.BASE, [0], 7, folder)

@@ -182,6 +182,7 @@ def test_labels_from_python_are_names(folder: Path) -> None:
     assert list(overrides_of({"a": np.float64(0.5), "b": {"c": None}}, {})) == ["a=0.5", "b.c=null"]
 
 
+@pytest.mark.slow
 def test_a_sweep_is_split_first(folder: Path) -> None:
     """Red if a part of a sweep is parsed, or the jobs are named otherwise than typed."""
     frame = pd.DataFrame({"time": pd.date_range("2024", periods=320, freq="h")})

@@ -88,6 +88,7 @@ def test_hyper_parameters_with_final_metrics(events: EventAccumulator, trained: 
     assert events.Scalars("test/wql")[0].value == pytest.approx(in_units["wql"])
 
 
+@pytest.mark.slow
 def test_the_saved_configuration_makes_the_same_run(folder: Path, trained: Trained) -> None:
     done("train", f"--config-dir={trained.run_dir}", "--config-name=config")
     again = latest()
@@ -114,6 +115,7 @@ def test_attention_chosen_by_length_is_told_and_kept(folder: Path) -> None:
     assert Path("run/eval/metrics.csv").read_bytes() == Path("run/metrics.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_another_seed_makes_another_run(folder: Path, trained: Trained) -> None:
     one, other = checkpoint.load(trained.run_dir / "last.safetensors").weights, run(*SAMPLE, "seed=1").weights
     assert not all(torch.equal(one[name], other[name]) for name in one)
@@ -141,6 +143,7 @@ def test_early_stopping_keeps_the_best_epoch(folder: Path) -> None:
     assert last.state
 
 
+@pytest.mark.slow
 def test_runs_get_names_and_latest_follows(folder: Path) -> None:
     for attention in ("full", "prob"):
         done("train", *SAMPLE, f"attn={attention}", "trainer.max_steps=1")
@@ -197,6 +200,7 @@ def test_a_file_needs_no_key_and_the_run_is_named_after_it(my_csv: Path) -> None
     assert latest().name.endswith("_my_tiny_prob_demand")
 
 
+@pytest.mark.slow
 def test_a_run_that_loses_says_what_would_do_better(my_csv: Path) -> None:
     """An untrained network is worse than a baseline, and a command is suggested; red if maps that lose suggest maps."""
     outcome = call("train", "my.csv", *SMALL, "trainer.max_steps=1")

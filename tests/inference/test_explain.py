@@ -138,6 +138,7 @@ def test_effects_are_those_that_the_data_were_made_with(files: Path) -> None:
     assert np.ptp(parts["level"]) < 3
 
 
+@pytest.mark.slow
 def test_the_bound_is_what_clipping_adds(files: Path) -> None:
     """Red if a forecast that is clipped at zero is explained by other sources; a constant is its level alone."""
     odd = pd.read_csv("odd.csv")
@@ -243,6 +244,7 @@ def importance_of(name: str) -> pd.DataFrame:
     return pd.read_csv("counts/importance.csv").set_index("column")
 
 
+@pytest.mark.slow
 def test_importance_of_a_network_and_of_the_calendar(files: Path) -> None:
     """Red if a column that nothing depends on counts, or the calendar does not where the season comes from it."""
     table = importance_of("one ridge")

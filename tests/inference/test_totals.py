@@ -76,6 +76,7 @@ def sums(settings: ForecastConfig, dataset: DatasetConfig, path: str = "", shift
     return totals(*forecasts(shift), settings, held(W, 1), dataset, path)
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_sum_is_that_of_its_distribution(tmp_path: Path) -> None:
     """Red if errors of series or steps are drawn independently (an interval a quarter as wide), or intervals of the
     parts are added up (four times as wide); if groups or months contain other rows, or sums are not those of parts."""
@@ -117,6 +118,7 @@ def test_sums_of_series_that_end_at_different_times_are_refused() -> None:
         sums(ForecastConfig(total=True), DatasetConfig(), shift=1)
 
 
+@pytest.mark.slow
 def test_a_short_series_has_a_range_of_the_year(folder: Path) -> None:
     """48 months, and the first 24, of which nothing can be tested; red if there is no range, if the total is not in its
     middle, or if Python says something else."""

@@ -99,6 +99,7 @@ def test_what_is_not_there_is_named(words: list[str], says: str) -> None:
     assert refusal("train", *BRIEF, *words).startswith(f"error: {says}")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own")
 def test_a_file_is_enough_for_a_mechanism() -> None:
     """Red if `_target_` of a yaml that the command names is not imported from the current folder."""
@@ -112,6 +113,7 @@ def test_a_file_is_enough_for_a_mechanism() -> None:
     assert Path("again/metrics.csv").read_bytes() == Path("run/eval/metrics.csv").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own")
 def test_a_family_from_outside_goes_through_every_command(folder: Path) -> None:
     """Red if training, scoring, prediction, resuming, freezing, compiling or exporting asks for an Informer's parts."""

@@ -28,6 +28,7 @@ def odd(rows: int = 300, series: int = 1) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
+@pytest.mark.slow
 def test_the_steps_of_a_tuned_forecast_repeat_it(folder: Path) -> None:
     """Red if the steps are not recorded, a training with as many is another one, or a better result is not kept."""
     weeks, noise = np.arange(300), np.random.default_rng(0).normal(size=300)
@@ -52,6 +53,7 @@ def test_the_steps_of_a_tuned_forecast_repeat_it(folder: Path) -> None:
     done("predict", "checkpoint=out", "input=odd.csv", "output=later")
 
 
+@pytest.mark.slow
 def test_a_training_that_does_not_beat_the_forecast_without_it_is_not_used(folder: Path) -> None:
     """Red if weights are kept that are better than those at the start, but worse than with the mirror image."""
     y = 10 + np.sin(np.arange(300) * 2 * np.pi / 7) + 0.1 * np.random.default_rng(0).normal(size=300)
@@ -71,6 +73,7 @@ def test_a_training_that_does_not_beat_the_forecast_without_it_is_not_used(folde
         pd.testing.assert_frame_equal(forecaster.predict(table, intervals=80), plain.predict(table, intervals=80))
 
 
+@pytest.mark.slow
 def test_series_of_a_panel_are_pooled_without_a_split_by_hand(folder: Path) -> None:
     """Red if series that are shorter than two windows each are refused, or are validated one by one."""
     panel = odd(100, series=20)

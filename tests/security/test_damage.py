@@ -178,6 +178,7 @@ def test_forged_entries(
     assert "xyzzy" not in line
 
 
+@pytest.mark.slow
 def test_tables_that_no_weight_pays_for(tmp_path: Path) -> None:
     """Red if buffers that are computed at start are not counted: 512 numbers a row, but a million rows."""
     wide = [*SMALL, "model.d_model=512", "trainer.max_steps=1", "trainer.batch_size=2"]
@@ -230,6 +231,7 @@ def run(trained: Trained, folder: Path) -> Path:
     return Path(shutil.copytree(trained.run_dir, folder / "run"))
 
 
+@pytest.mark.slow
 def test_the_digests_are_noted_in_the_run(run: Path) -> None:
     noted = json.loads((run / "run.json").read_text())["digests"]
     expected = {name: checkpoint.load(run / name).sha256 for name in ("best.safetensors", "last.safetensors")}
@@ -262,6 +264,7 @@ def test_the_optimizer_of_another_run(run: Path, other: Path) -> None:
     refused(call("train", "resume=run"), "checkpoint: state.optimizer.", "expected moments of the network")
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_can_be_scored(folder: Path) -> None:
     """Red if the digests of a finished run stay when it is made to continue."""
     done("train", "dataset=sample", *SMALL, "trainer.max_epochs=1", "run_dir=run")

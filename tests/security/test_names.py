@@ -49,6 +49,7 @@ def test_predict_reads_and_writes_below_any_name(name: str, folder: Path, traine
 RARE = [pytest.param(name, marks=pytest.mark.slow) for name in ("a,b.csv", "'a'", "1e3")]
 
 
+@pytest.mark.slow
 @POSIX
 @pytest.mark.parametrize("name", ["a\\'b.csv", *RARE])
 def test_train_and_inspect_and_a_folder_of_that_name(name: str, folder: Path, trained: Trained) -> None:
@@ -61,6 +62,7 @@ def test_train_and_inspect_and_a_folder_of_that_name(name: str, folder: Path, tr
     assert Path(f"eval of {name}", "metrics.json").exists()
 
 
+@pytest.mark.slow
 def test_quotes_of_hydra_and_sweeps_stay_what_they_are(folder: Path) -> None:
     """Where there is no file of that name."""
     shutil.copy(SAMPLE, "a,b.csv")

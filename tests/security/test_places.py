@@ -225,6 +225,7 @@ def test_a_run_without_a_checksum_names_no_data(own: Path) -> None:
     done("train", "resume=run", "dataset.path=own.csv")
 
 
+@pytest.mark.slow
 def test_a_run_elsewhere_leaves_nothing_here_and_is_scored_from_anywhere(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

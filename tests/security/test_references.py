@@ -68,6 +68,7 @@ def test_a_file_may_be_called_so(name: str, folder: Path) -> None:
     assert Path(run, "metrics.json").read_bytes() == Path("again/metrics.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_in_several_jobs_too(folder: Path) -> None:
     """Red if the sweeper, which rewrites each job's overrides, loses a character of the name."""
     name = NAMES[0]
@@ -86,6 +87,7 @@ def test_from_python_too(folder: Path) -> None:
     assert [path.name for path in folder.iterdir() if path.is_dir() and not path.is_symlink()] == ["${oc.env:SECRET}"]
 
 
+@pytest.mark.slow
 def test_numbers_may_refer_to_each_other(folder: Path) -> None:
     """What a user types for a number is Hydra's, as its manual has it."""
     done("train", "dataset=sample", *SMALL, "label_len=${pred_len}", "trainer.max_steps=1", "run_dir=run")

@@ -135,6 +135,7 @@ def test_one_that_is_killed_or_stopped(name: str, folder: Path) -> None:
     assert err.startswith(b"error: another process of the run ended, or did not answer within ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 3])
 def test_another_number_of_threads_is_a_warning(threads: int, folder: Path, trained: Trained) -> None:
     """The runs stop before their first step; only the output before it is checked."""

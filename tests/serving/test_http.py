@@ -59,6 +59,7 @@ def assert_equal(reply: Reply, expected: pd.DataFrame) -> None:
     np.testing.assert_allclose(forecast[numbers.columns].to_numpy(float), numbers, rtol=1e-5, atol=1e-6 * scale)
 
 
+@pytest.mark.slow
 def test_64_clients_at_once_get_what_they_would_get_alone(served: Served, forecaster: Forecaster) -> None:
     """Red if answers are mixed up, or depend on other requests: then bytes differ from those of a second round."""
     together, queries = threading.Barrier(CLIENTS), ("?intervals=80,95", "?horizon=9", "")

@@ -35,6 +35,7 @@ def test_a_warm_start_begins_with_all_weights(folder: Path, trained: Trained) ->
     assert f"{len(older)} tensors kept, 0 fresh" in outcome.out
 
 
+@pytest.mark.slow
 def test_a_warm_start_of_maps_fits_none(folder: Path) -> None:
     """Red if a model without a network is fitted to its own rows, or takes the maps of other columns."""
     linear = ["dataset=sample", *SMALL[1:], "model=linear"]
@@ -79,6 +80,7 @@ def test_a_head_that_starts_at_zero_is_not_frozen(folder: Path) -> None:
     assert "trainer.freeze: expected a head that learns with model.skip=ridge" in line
 
 
+@pytest.mark.slow
 def test_bf16_trains_float32_weights(folder: Path) -> None:
     for name in ("bf16", "float32"):
         outcome = done("train", *SAMPLE[:-1], f"run_dir={name}", f"precision={name}", "model.dropout=0")
@@ -90,6 +92,7 @@ def test_bf16_trains_float32_weights(folder: Path) -> None:
     assert losses[0] == pytest.approx(losses[1], rel=0.02)
 
 
+@pytest.mark.slow
 def test_deterministic_is_asked_of_torch(folder: Path) -> None:
     try:
         done("train", *SAMPLE, "trainer.deterministic=true", "trainer.max_steps=1")
@@ -98,6 +101,7 @@ def test_deterministic_is_asked_of_torch(folder: Path) -> None:
         torch.use_deterministic_algorithms(False)
 
 
+@pytest.mark.slow
 def test_without_a_compiler_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "/no/such/compiler")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder / "cache"))

@@ -33,6 +33,7 @@ def weights(group: dict[str, Any]) -> list[torch.Tensor]:
     return [parameter.detach().clone() for parameter in group["params"]]
 
 
+@pytest.mark.slow
 def test_the_rate_halves_each_epoch(folder: Path) -> None:
     done("train", *SAMPLE, "optim.lr=0.008", "trainer.max_epochs=3", "trainer.patience=9")
     curves = pd.read_csv("run/curves.csv")
@@ -47,6 +48,7 @@ def test_each_step_has_the_rate_of_the_schedule(folder: Path) -> None:
     np.testing.assert_allclose(seen, [2e-3 * (1 + np.cos(np.pi * i / 10)) for i in range(10)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clip_norm", [None, 0.01])
 def test_each_step_has_the_clipped_gradient(clip_norm: float | None, folder: Path) -> None:
     """Red if `optim.clip_norm` is read and not applied."""

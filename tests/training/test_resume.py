@@ -96,6 +96,7 @@ def test_a_finished_run_says_so(trained: Trained, tree: Callable[[Path], object]
     assert tree(trained.run_dir) == before
 
 
+@pytest.mark.slow
 def test_who_went_on_is_noted(folder: Path, trained: Trained) -> None:
     shutil.copytree(trained.run_dir, "run")
     Path("run/metrics.csv").unlink()
@@ -131,6 +132,7 @@ def test_data_that_changed_are_refused(folder: Path) -> None:
     assert "mine.csv has changed since" in refusal("train", "resume=run")
 
 
+@pytest.mark.slow
 def test_data_that_moved_are_found_where_they_are_said_to_be(folder: Path) -> None:
     """Red if `data_dir=` next to `resume=` is read and not used."""
     Path("before").mkdir()
@@ -168,6 +170,7 @@ def test_a_refused_length_leaves_the_run_as_it_is(
     assert tree(Path("run")) == before
 
 
+@pytest.mark.slow
 def test_after_an_early_stop_patience_is_named(folder: Path) -> None:
     """Red if the patience of the checkpoint wins over the one given: the run would end at once."""
     early = [
@@ -183,6 +186,7 @@ def test_after_an_early_stop_patience_is_named(folder: Path) -> None:
     assert checkpoint.load(Path("run/last.safetensors")).progress.epoch > epochs
 
 
+@pytest.mark.slow
 def test_a_schedule_over_the_whole_run_says_how_it_goes_on(folder: Path) -> None:
     """The rate of half a cosine: 0 at its end, half of lr in its middle."""
     arguments = ["dataset=sample", *SMALL, "optim.schedule=cosine", "optim.lr=0.001", "trainer.max_steps=3"]

@@ -103,7 +103,10 @@ def signalled(number: int, step: int, *, is_training: bool) -> Iterator[None]:
 
 @pytest.mark.parametrize(
     ("is_training", "number", "status"),
-    [(True, signal.SIGTERM, 143), pytest.param(False, signal.SIGINT, 130, marks=pytest.mark.slow)],
+    [
+        pytest.param(True, signal.SIGTERM, 143, marks=pytest.mark.slow),
+        pytest.param(False, signal.SIGINT, 130, marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_saves_between_two_steps(
     number: int, status: int, is_training: bool, whole: Callable[[str], Path], folder: Path

@@ -142,6 +142,7 @@ def test_coverage_and_pinball_are_of_the_formula(tracked: Path, data: Data) -> N
         assert table[f"val/pinball_{level}"] == pytest.approx(np.mean(losses), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_quantile_models_have_their_pinball_loss(folder: Path) -> None:
     more = ["loss=quantile", "loss.quantiles=[0.1,0.5,0.9]", "trainer.tracker=[csv]", "run_dir=run"]
     done("train", *TRAIN, *more)
@@ -196,6 +197,7 @@ def resumed(folder: Path, *more: str) -> Path:
     return folder / "runs" / "stopped"
 
 
+@pytest.mark.slow
 def test_a_resumed_table_is_that_of_a_run_that_was_not_stopped(folder: Path, tracked: Path) -> None:
     """Red if a point is lost or changed; steps after the last save may be there twice."""
     run_dir = resumed(folder, "trainer.tracker=[csv]")
@@ -269,6 +271,7 @@ def test_a_tracker_twice_or_unknown_is_refused() -> None:
     assert "tensorboard, mlflow, csv" in call("train", "trainer.tracker=[excel]").err
 
 
+@pytest.mark.slow
 def test_a_run_without_trackers_writes_no_curves(folder: Path) -> None:
     done("train", *TRAIN, "trainer.tracker=[]", "run_dir=run")
     assert not list(Path("run").glob("*tfevents*")) + list(Path("run").glob("losses*"))

@@ -50,6 +50,7 @@ def test_forecasts_are_squares_of_those_of_a_file_of_roots(model: str, folder: P
     np.testing.assert_allclose(predicted, expected, rtol=1e-4, atol=1e-4 * float(expected["a"].abs().max()))
 
 
+@pytest.mark.slow
 def test_scores_are_in_units_that_do_not_depend_on_the_transform(folder: Path) -> None:
     """The seasonal naive repeats values, and scores the same whatever root they were kept as. Its quantiles do
     not: their distances from the forecast are those of roots."""

@@ -121,6 +121,7 @@ def test_columns_known_ahead_are_used_and_added_up(folder: Path) -> None:
     assert Path("each/forecasts/my.forecast.csv").read_bytes() == Path("out/forecasts/my.forecast.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_file_that_continues_is_forecast_like_one_with_a_file_of_what_is_ahead(folder: Path) -> None:
     """Against the same rows in two files; red if rows without a target are filled. What to type is said
     without a target, and beyond the rows. Without training: tests/workflow/test_effects.py."""
@@ -202,6 +203,7 @@ def test_a_gap_in_the_last_row_of_a_table_with_dates_as_columns(folder: Path) ->
     assert outcome.err.endswith("add repair=auto, which sets dataset.fill=linear\n")
 
 
+@pytest.mark.slow
 def test_an_impossible_last_reading_is_not_continued(folder: Path) -> None:
     """Red if the forecast starts from it, if the other column changes, or if it is said in only one place."""
     clean = hourly()
