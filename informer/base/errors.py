@@ -55,10 +55,13 @@ class InputError(ValueError):
 
     Args:
         repairs: settings that fix it.
-        code: kind of a problem of a table; "" for other errors.
+        code: kind of the problem: file, column, time or setting, as the classes below have it, or that of a check of
+            rows, such as gap, duplicate or text; "" for other errors.
         table: name of the table or series.
         row, column: its first place there; None: the table as a whole.
     """
+
+    CODE = ""
 
     def __init__(
         self,
@@ -70,7 +73,31 @@ class InputError(ValueError):
         column: str | None = None,
     ) -> None:
         super().__init__(printable(line, MOST_SIGNS))
-        self.repairs, self.code, self.table, self.row, self.column = repairs, code, table, row, column
+        self.repairs, self.code, self.table, self.row, self.column = repairs, code or self.CODE, table, row, column
+
+
+class FileError(InputError):
+    """A file or object that is missing, damaged, too large or no table."""
+
+    CODE = "file"
+
+
+class ColumnError(InputError):
+    """A column that is missing, has no name or another kind, or has two roles."""
+
+    CODE = "column"
+
+
+class TimeError(InputError):
+    """No time column, or times or a step that cannot be read."""
+
+    CODE = "time"
+
+
+class SettingError(InputError):
+    """A setting that is unknown, has a wrong value, or does not go with another."""
+
+    CODE = "setting"
 
     def reword(self, change: Callable[[str], str]) -> None:
         """Change its line."""
@@ -119,9 +146,9 @@ def signed_percent(share: float) -> str:
     return f"{round(100 * share, 1) + 0.0:+.1f} %" if share > -MOST_TIMES / 100 else f"below -{MOST_TIMES:,} %"
 
 
-def one_of(what: str, value: object, allowed: list[str]) -> InputError:
+def one_of(what: str, value: object, allowed: list[str]) -> SettingError:
     """The error for a name that is not among `allowed`."""
-    return InputError(f"unknown {what} {value!r}: expected one of {', '.join(allowed)}")
+    return SettingError(f"unknown {what} {value!r}: expected one of {', '.join(allowed)}")
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import yaml
 
-from informer.base.errors import InputError, reason_of
+from informer.base.errors import FileError, InputError, reason_of
 from informer.config.data import without_location
 from informer.config.fields import Checked, S, adapter, check, refusing_values
 from informer.config.overrides import escaped, mapped, unescaped
@@ -120,10 +120,10 @@ def read_saved_yaml(path: Path) -> dict[str, Any]:
         for token in yaml.scan(text, Loader=SAFE_LOADER):
             if isinstance(token, yaml.AnchorToken | yaml.AliasToken | yaml.TagToken):
                 row = token.start_mark.line + 1
-                raise InputError(f"{path}, row {row}: expected plain values, found an alias or a tag")
+                raise FileError(f"{path}, row {row}: expected plain values, found an alias or a tag")
             depth += isinstance(token, OPENING) - isinstance(token, CLOSING)
             if depth > MAX_DEPTH:
-                raise InputError(f"{path}: expected containers at most {MAX_DEPTH} deep, found more")
+                raise FileError(f"{path}: expected containers at most {MAX_DEPTH} deep, found more")
         return cast(dict[str, Any], mapped(_mapping(yaml.load(text, Loader=_Loader)), _as_text))
 
 
@@ -175,7 +175,7 @@ def _refusing(path: Path, expected: str) -> Iterator[None]:
     except InputError:
         raise
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: expected {expected}, found: {reason_of(error)}") from error
+        raise FileError(f"{path}: expected {expected}, found: {reason_of(error)}") from error
 
 
 def _mapping(content: Any) -> dict[str, Any]:

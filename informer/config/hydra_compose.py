@@ -22,7 +22,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from informer.base.errors import InputError
+from informer.base.errors import SettingError
 from informer.base.extensions import GROUPS, import_named, installed
 from informer.base.runtime import resource
 from informer.config.compose import groups, help_of, no_setting, options_of, refusing
@@ -77,7 +77,7 @@ def add_installed(words: Sequence[str]) -> None:
                 }
                 node = own if group == "attn" else escaped(to_plain(settings_of(chosen.CONFIG)()))
             except (ImportError, AttributeError, TypeError) as error:
-                raise InputError(f"{group}={name}: expected a class at {point.value} ({error})") from error
+                raise SettingError(f"{group}={name}: expected a class at {point.value} ({error})") from error
             ConfigStore.instance().store(group=group, name=name, node=node)
 
 
@@ -119,7 +119,7 @@ def composed(overrides: Sequence[str]) -> TrainConfig:
         with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
             return to_typed(hydra.compose("train", overrides=list(overrides)))
     except (HydraException, OmegaConfBaseException) as error:
-        raise InputError(explained(error)) from error
+        raise SettingError(explained(error)) from error
 
 
 def run_train(words: Sequence[str], action: Callable[[TrainConfig], object]) -> None:
@@ -138,7 +138,7 @@ def run_train(words: Sequence[str], action: Callable[[TrainConfig], object]) -> 
             try:
                 settings = to_typed(composed)
             except OmegaConfBaseException as error:
-                raise InputError(explained(error)) from error
+                raise SettingError(explained(error)) from error
             action(settings)
 
     # scratch: where Hydra's sweeper writes its notes; runs have their own directories
@@ -153,16 +153,16 @@ def run_train(words: Sequence[str], action: Callable[[TrainConfig], object]) -> 
         try:
             hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(job)()
         except (HydraException, OmegaConfBaseException) as error:
-            raise InputError(explained(error)) from error
+            raise SettingError(explained(error)) from error
         except ValueError as error:  # of Hydra, for options that exclude each other
             if acting:
                 raise
-            raise InputError(_one_line(error)) from error
+            raise SettingError(_one_line(error)) from error
 
 
 def _check_horizon(names: Sequence[str]) -> None:
     if {"horizon", "pred_len"} <= {*names}:
-        raise InputError("pred_len: expected none with horizon, which says the same; leave one out")
+        raise SettingError("pred_len: expected none with horizon, which says the same; leave one out")
 
 
 def train_words(words: Sequence[str]) -> list[str]:
@@ -175,7 +175,7 @@ def train_words(words: Sequence[str]) -> list[str]:
     words = []
     for word in remaining:  # Hydra reads its options before all keys only
         if word.startswith("--") and (option := word.partition("=")[0]) not in (*VALUED, *FLAGS):
-            raise InputError(
+            raise SettingError(
                 f"{option}: {unknown(option.strip('-').replace('-', '_'), [*keys])}; --hydra-help: options"
             )
         (options if word.startswith("-") else words).append(word)
@@ -187,7 +187,7 @@ def train_words(words: Sequence[str]) -> list[str]:
     check_groups(words)
     is_sweep = bool({"-m", "--multirun"} & {*options})
     if is_sweep and "hydra/launcher=submitit_slurm" in words and which("srun") is None:
-        raise InputError(
+        raise SettingError(
             "hydra/launcher=submitit_slurm: expected a machine of a slurm cluster, found no srun; use "
             "hydra/launcher=submitit_local or joblib"
         )
@@ -238,7 +238,7 @@ def check_groups(overrides: Sequence[str]) -> None:
     names = groups()
     for key, _, value in (override.partition("=") for override in overrides):
         if value == "null" and (group := key.partition("@")[0]) in names:
-            raise InputError(f"{key}: expected one of {', '.join(options_of(group))}, found null")
+            raise SettingError(f"{key}: expected one of {', '.join(options_of(group))}, found null")
 
 
 def _job() -> str:

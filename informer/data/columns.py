@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from informer.base.errors import InputError, listed
+from informer.base.errors import ColumnError, listed
 from informer.config.data import FeatureMode
 from informer.read.columns import Labels
 from informer.read.series import Series
@@ -85,7 +85,7 @@ class Roles:
         """
         for name in names:
             if name == self.target or name in (self.targets or []):
-                raise InputError(f"target={name}: its cells are categories, which are not forecast; choose another")
+                raise ColumnError(f"target={name}: its cells are categories, which are not forecast; choose another")
         past = [name for name in names if name not in self.covariates]
         return replace(self, past_covariates=[*self.past_covariates, *past])
 
@@ -102,7 +102,7 @@ class Roles:
         covariates = set(self.covariates)
         free = [column for column in available if column not in covariates and column != self.weight]
         if not free:
-            raise InputError(f"{name}: no column left to forecast, all of {listed(available)} are covariates")
+            raise ColumnError(f"{name}: no column left to forecast, all of {listed(available)} are covariates")
         if self.targets is not None:
             targets = inputs = set(self.targets)
         else:
@@ -119,7 +119,7 @@ class Roles:
 
     def _check(self, available: Sequence[str], name: str) -> None:
         if self.targets is not None and not self.targets:
-            raise InputError("targets: expected at least one column, found []")
+            raise ColumnError("targets: expected at least one column, found []")
         by_role = {
             "target": [] if self.target is None or self.targets is not None else [self.target],
             "targets": list(self.targets or []),
@@ -132,10 +132,12 @@ class Roles:
         for role, columns in by_role.items():
             for column in columns:
                 if column not in available:
-                    raise InputError(f"{role}={column}: {name} has no such column, its columns are {listed(available)}")
+                    raise ColumnError(
+                        f"{role}={column}: {name} has no such column, its columns are {listed(available)}"
+                    )
                 if other := roles.get(column):
                     twice = f"twice in {role}" if role == other else f"in {other} and in {role}"
-                    raise InputError(f"column {column!r} is given {twice}; give it once")
+                    raise ColumnError(f"column {column!r} is given {twice}; give it once")
                 if role != "target" or self.features != "M":  # which forecasts all, for any target
                     roles[column] = role
 
@@ -172,7 +174,7 @@ def check_static(panel: Sequence[Series], names: Sequence[str], labels: Labels) 
                     repr(labels[name][int(value) - 1]) if name in labels else f"{value:g}"
                     for value in (values[0], values[other[0]])
                 )
-                raise InputError(
+                raise ColumnError(
                     f"dataset.static_covariates={name}: expected one value within {series.name}, found {first} and "
                     f"then {then} at {series.timestamps[other[0]]}; name it in past_covariates or future_covariates"
                 )

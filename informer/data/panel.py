@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from informer.base.errors import InputError, listed
+from informer.base.errors import ColumnError, InputError, listed
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, Ended, plain_settings
 from informer.config.fields import check
@@ -189,7 +189,7 @@ def aligned(series: Series, first: Series) -> Series:
         for columns, other in ((first.columns, series.columns), (series.columns, first.columns))
     )
     if missing or more:
-        raise InputError(
+        raise ColumnError(
             f"{series.name}: expected the columns of {first.name}; missing: {listed(missing)}, additional: "
             f"{listed(more)}; list the common columns in dataset.columns"
         )

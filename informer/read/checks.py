@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float64, Int
 
-from informer.base.errors import InputError, Repair, counted
+from informer.base.errors import InputError, Repair, TimeError, counted
 from informer.config.data import DatasetConfig, Duplicates, Fill
 from informer.config.overrides import to_display
 from informer.read.date_text import date_formats
@@ -236,7 +236,7 @@ def choose_step(rows: Rows, expected: str | None, *, is_numbered: bool = False) 
     if frequency is not None and (frequency.strides(times) == 1).all():
         return frequency
     if len(times) < 2:
-        raise InputError(
+        raise TimeError(
             f"{rows.name}: one row does not determine a step; add rows, or forecast without training: informer "
             "forecast FILE dataset.frequency=h (or another step)"
         )
@@ -254,7 +254,7 @@ def choose_step(rows: Rows, expected: str | None, *, is_numbered: bool = False) 
             plain = replace(frequency, hours=None).code
             cure = f"to read closed hours as gaps, set dataset.frequency={plain} dataset.fill=mask"
         found = f"expected steps of {frequency.code}, found steps of {closest.code}"
-        raise InputError(f"{rows.name}, column {rows.time_col!r}: {found}; {cure}")
+        raise TimeError(f"{rows.name}, column {rows.time_col!r}: {found}; {cure}")
     return frequency
 
 

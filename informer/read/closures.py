@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool
 
-from informer.base.errors import InputError
+from informer.base.errors import TimeError
 
 CALENDAR = r"[A-Z]{4}|[A-Z]{2}(?:-[A-Z0-9]{1,3})?"
 """How calendars are written: the four letters of a market, or a country with or without a part."""
@@ -73,10 +73,10 @@ def check_calendar(calendar: str) -> None:
         InputError: they are not, or the package for holidays is missing.
     """
     if importlib.util.find_spec("holidays") is None:
-        raise InputError(f"frequency with the holidays of {calendar}: needs the package: pip install holidays")
+        raise TimeError(f"frequency with the holidays of {calendar}: needs the package: pip install holidays")
     name, _, part = calendar.partition("-")
     if name not in _calendars() or (part and part not in _calendars()[name]):
-        raise InputError(
+        raise TimeError(
             f"frequency with the holidays of {calendar!r}: expected a market such as XNYS, or a country or a part of "
             "it, such as DE or DE-BY"
         )
@@ -162,7 +162,7 @@ def opening_hours(text: str) -> OpenHours:
         first, last = (60 * int(part[end][:2]) + int(part[end][2:]) for end in ("first", "last"))
         hours |= dict.fromkeys(re.findall("...", part["days"]), (first, last))
     if "-".join(part[0] for part in parts) != text or not all(first <= last < 1440 for first, last in hours.values()):
-        raise InputError(
+        raise TimeError(
             f"frequency with opening hours {text!r}: expected weekdays with the times of their first and last row, "
             "such as MonTueWedThuFri0900-1700-Sat0900-1200"
         )

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from informer.base.errors import InputError, listed
+from informer.base.errors import ColumnError, SettingError, listed
 from informer.config.data import DatasetConfig, key_columns
 from informer.config.overrides import to_display
 from informer.read import time_columns, time_parts
@@ -248,9 +248,9 @@ def value_columns(table: Table, time_col: str, config: DatasetConfig) -> tuple[s
         missing = without(config.columns, candidates)
         if missing or not config.columns:
             lacking = listed(missing) if missing else "dataset.columns lists none"
-            raise InputError(f"{table.name}: columns missing: {lacking}; its value columns are {listed(candidates)}")
+            raise ColumnError(f"{table.name}: columns missing: {lacking}; its value columns are {listed(candidates)}")
         if repeated := [column for column, n in Counter(config.columns).items() if n > 1]:
-            raise InputError(f"dataset.columns: {listed(repeated)} is given twice")
+            raise SettingError(f"dataset.columns: {listed(repeated)} is given twice")
         return tuple(config.columns)
     # dates without letters might be numbers with signs
     dates = [column for column in time_columns.dated_columns(table) if time_columns.has_only_dates(table.frame[column])]
@@ -267,16 +267,16 @@ def value_columns(table: Table, time_col: str, config: DatasetConfig) -> tuple[s
     selected = without(selected, useless)
     candidates = without(candidates, useless)
     if without(unnamed, useless):
-        raise InputError(f"{table.name}, row 1: a column has no name; name it, or list dataset.columns")
+        raise ColumnError(f"{table.name}, row 1: a column has no name; name it, or list dataset.columns")
     if not selected:
         descriptions = [f"{column} (text such as {str(table.frame[column].iloc[0])[:40]!r})" for column in candidates]
         advice = "; write plain numbers, without %, $ or other units" if candidates else ""
-        raise InputError(f"{table.name}: no numeric column next to {time_col!r}, found {listed(descriptions)}{advice}")
+        raise ColumnError(f"{table.name}: no numeric column next to {time_col!r}, found {listed(descriptions)}{advice}")
     passed_over = without(candidates, selected)
     for column in passed_over if table.is_frame else ():
         dtype = table.frame[column].dtype
         if dtype.kind in "mM":  # whose unit as numbers would be ambiguous; those of a text are words
-            raise InputError(
+            raise ColumnError(
                 f"{table.name}, column {column!r}: expected numbers, found {dtype}; write it as a number,"
                 f" or leave it out with dataset.exclude={to_display([column])}"
             )

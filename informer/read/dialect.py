@@ -15,7 +15,7 @@ from textwrap import shorten
 
 import pandas as pd
 
-from informer.base.errors import InputError
+from informer.base.errors import FileError
 from informer.base.files import csv_text
 from informer.config.data import TAB, DatasetConfig
 from informer.read.date_text import date_formats
@@ -162,7 +162,7 @@ def find_layout(file: str, text: str, config: DatasetConfig) -> Layout:
     named = SEPARATOR_LINE.match(lines[0])
     start = int(named is not None) if config.skip_rows is None else config.skip_rows
     if start >= len(lines):
-        raise InputError(f"{file}: expected more than dataset.skip_rows={start} lines, found {len(lines)}")
+        raise FileError(f"{file}: expected more than dataset.skip_rows={start} lines, found {len(lines)}")
     if config.skip_rows is None:
         start = _after_comments(lines, start)
     sampled = lines[start : start + SAMPLED_LINES]
@@ -180,7 +180,7 @@ def find_layout(file: str, text: str, config: DatasetConfig) -> Layout:
         heads.sort(key=lambda each: (-each.fit, -each._whole(each.below), not each.is_above, -len(each.names)))
     head = heads[0]
     if config.header != 0 and not head.has_names:
-        raise InputError(
+        raise FileError(
             f"{file}, row {start + head.ends[head.header]}: expected column names, found "
             f"{', '.join(cell.strip()[:40] for cell in head.names[:3])!r}; add a line with one name per column before "
             "it, or set dataset.header=0"

@@ -14,7 +14,7 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from informer.base.errors import InputError, listed, reason_of
+from informer.base.errors import FileError, SettingError, listed, reason_of
 from informer.base.files import expanded, missing_file, reading
 from informer.base.runtime import resource
 from informer.config.data import DatasetConfig, is_plain_name
@@ -75,14 +75,14 @@ def partitioned_frame(folder: Path, limits: DatasetConfig) -> "pd.DataFrame":
 
     files = partition_files(folder)
     if not files:
-        raise InputError(f"{folder}: expected files ending in {SUFFIX} in its partitions, found none")
+        raise FileError(f"{folder}: expected files ending in {SUFFIX} in its partitions, found none")
     for path in files:
         with open_regular(path):  # raises an error for pipes and devices
             pass
     paths = {tuple(name.partition("=")[0] for name in path.relative_to(folder).parts[:-1]): path for path in files}
     keys, *others = paths
     if others:
-        raise InputError(
+        raise FileError(
             f"{folder}: expected the same keys in all partitions, found {listed(keys)} in {paths[keys].parent}, "
             f"{listed(others[0])} in {paths[others[0]].parent}"
         )
@@ -93,7 +93,7 @@ def partitioned_frame(folder: Path, limits: DatasetConfig) -> "pd.DataFrame":
             [file.schema.to_arrow_schema() for file in metadata], promote_options="permissive"
         )
         if repeated := [key for key in keys if key in inside.names]:
-            raise InputError(
+            raise FileError(
                 f"{folder}: {listed(repeated)}: a column of its files and a key of its partitions; rename one"
             )
         n_rows, n_columns = sum(file.num_rows for file in metadata), len(inside) + len(keys)
@@ -109,7 +109,7 @@ def partitioned_frame(folder: Path, limits: DatasetConfig) -> "pd.DataFrame":
         frame: pd.DataFrame = partitioned.to_table().to_pandas()
         check_lengths(folder, frame, limits)
     except pyarrow.ArrowException as error:
-        raise InputError(f"{folder}: cannot be read as one partitioned table ({reason_of(error)})") from error
+        raise FileError(f"{folder}: cannot be read as one partitioned table ({reason_of(error)})") from error
     return frame
 
 
@@ -165,7 +165,7 @@ def list_files(setting: str, location: str, excluded: Sequence[str] = ()) -> lis
         InputError: there are none, or an address.
     """
     if is_remote(location):
-        raise InputError(
+        raise FileError(
             f"{setting}={without_query(location)}: expected a local path; train, eval and report read "
             "addresses as dataset.path, other commands as input"
         )
@@ -183,7 +183,7 @@ def list_files(setting: str, location: str, excluded: Sequence[str] = ()) -> lis
         return None
     files = [file for file in files if file.name not in excluded]
     if not files:
-        raise InputError(f"{setting}={path}: expected {expected}, found none")
+        raise FileError(f"{setting}={path}: expected {expected}, found none")
     return sorted(files)
 
 
@@ -222,12 +222,12 @@ def find_file(config: DatasetConfig, data_dir: Path) -> Path:
         InputError: it is missing and cannot be downloaded; says what to download and where to put it.
     """
     if config.file is None:
-        raise InputError(
+        raise FileError(
             f"dataset.path: expected a CSV file, found none: dataset={config.name} dataset.path=my.csv; "
             "to forecast a file in one command: informer forecast my.csv"
         )
     if not is_plain_name(config.file):
-        raise InputError(f"dataset.file: expected the name of a file in data_dir, found {config.file!r}")
+        raise SettingError(f"dataset.file: expected the name of a file in data_dir, found {config.file!r}")
     if config.packaged:
         return resource(f"data/{config.file}")
     path = data_dir / config.file
@@ -235,9 +235,9 @@ def find_file(config: DatasetConfig, data_dir: Path) -> Path:
         return path
     if config.url is None:
         hint = config.hint or f"put it there, or set dataset.path or data_dir (now {data_dir})"
-        raise InputError(f"{config.name}: {path} does not exist; {hint}")
+        raise FileError(f"{config.name}: {path} does not exist; {hint}")
     if config.sha256 is None:
-        raise InputError(
+        raise FileError(
             f"{config.name}: {path} does not exist, and dataset.url={config.url} needs dataset.sha256, "
             "the file's checksum; set it, or download the file and put it there"
         )

@@ -27,7 +27,7 @@ from pandas.tseries.offsets import (
     WeekOfMonth,
 )
 
-from informer.base.errors import InputError, counted
+from informer.base.errors import TimeError, counted
 from informer.config.data import SPANS, date_problems, span_of, span_problems
 from informer.read.closures import (
     CALENDAR,
@@ -212,27 +212,27 @@ class Frequency:
         if (closed := _CLOSED.fullmatch(text.strip())) is not None:
             frequency = replace(cls.parse(closed["open"]), closed=closed["closed"])
             if not frequency.may_close:
-                raise InputError(f"frequency {text!r}: expected a day, weekdays or opening hours before the holidays")
+                raise TimeError(f"frequency {text!r}: expected a day, weekdays or opening hours before the holidays")
             check_calendar(frequency.closed)
             return frequency
         text = _BUSINESS_HOURS.sub(r"\1h-MonTueWedThuFri0900-1600", text)
         if (start := OPENING.search(text)) is not None:
             step = cls.parse(text[: start.start()].rstrip("-"))
             if step.per_day is None or step.per_day == 1:
-                raise InputError(f"frequency {text!r}: expected a step that divides a day before the opening hours")
+                raise TimeError(f"frequency {text!r}: expected a step that divides a day before the opening hours")
             return cls(step.offset, opening_hours(text[start.start() :]))
         modern = re.sub(r"(?<![-A-Za-z])[A-Za-z]+", lambda alias: MODERN.get(alias[0], alias[0]), text.strip())
         try:
             offset = _own_offset(own) if (own := _OWN.fullmatch(text.strip())) else to_offset(modern)
         except (ValueError, TypeError, OverflowError) as error:
-            raise InputError(
+            raise TimeError(
                 f"frequency {text!r}: expected a pandas offset such as h, 15min, D, B, W, MS, ME, QS or YE"
             ) from error
         if offset is None or offset.n < 1:
-            raise InputError(f"frequency {text!r}: expected a step forward in time")
+            raise TimeError(f"frequency {text!r}: expected a step forward in time")
         nanos = nanos_of(offset)
         if offset.n > LONGEST if nanos is None else nanos > LONGEST * 366 * DAY:
-            raise InputError(f"frequency {text!r}: expected a step of at most {LONGEST} years")
+            raise TimeError(f"frequency {text!r}: expected a step of at most {LONGEST} years")
         return cls(offset if nanos is None else fixed(nanos))
 
     @classmethod
@@ -340,7 +340,7 @@ class Frequency:
             start, end = (clock + self.offset, None) if is_after else (None, clock)
             return localized(self._range(start, end, n + 2), zone)
         except pd.errors.OutOfBoundsDatetime as error:
-            raise InputError(
+            raise TimeError(
                 f"{row}: too close to the end of the range of times in {row.unit}; check the year, or use a coarser "
                 "unit"
             ) from error
@@ -404,7 +404,7 @@ class Frequency:
         first, last = wall.min(), wall.max()
         begin = first.normalize()
         if (last - first) / (begin + self.offset - begin) > FARTHEST * len(times):
-            raise InputError(
+            raise TimeError(
                 f"dataset.frequency={self.code}: from {first} to {last} are too many periods for {len(times)} rows; "
                 "set a longer one, or fix the dates"
             )
@@ -498,12 +498,12 @@ class Frequency:
         is_date = after is not None and not any(date_problems(str(span)))
         if not is_date:
             for problem in span_problems(str(span)):
-                raise InputError(problem)
+                raise TimeError(problem)
         setting, (number, unit) = ("until", (0, "")) if is_date else ("horizon", span_of(str(span)))
         if not (unit or is_date):
             return number
         if self.is_numbered:
-            raise InputError(f"{setting}={span}: expected a number of rows, since the data have no times")
+            raise TimeError(f"{setting}={span}: expected a number of rows, since the data have no times")
         before = pd.DatetimeIndex(["2001-01-01"]) if after is None else after[-2:]
         first, nanos = self.future(before[-1], 1, like=before[0])[0], nanos_of(self.offset)
         if nanos is None or self.unit not in _BELOW_A_DAY or self.hours is not None:  # counted by the clock
@@ -514,7 +514,7 @@ class Frequency:
         except (OverflowError, ValueError):  # out of the range of times
             end = first + DateOffset(years=LONGEST + 1)
         if end > first + DateOffset(years=LONGEST):
-            raise InputError(f"{setting}={span}: expected at most {LONGEST} years")
+            raise TimeError(f"{setting}={span}: expected at most {LONGEST} years")
         if (
             nanos is not None and self.hours is None and not self.closed
         ):  # rows of a span are whole steps, those up to a date begin in it
@@ -532,9 +532,9 @@ class Frequency:
             if is_whole and not is_date and end - first < pd.Timedelta(nanos or "1D"):
                 rows = 0
         if rows < 1 and is_date:
-            raise InputError(f"until={span}: expected a date after the last row, {self.text(before[-1])}")
+            raise TimeError(f"until={span}: expected a date after the last row, {self.text(before[-1])}")
         if rows < 1:
-            raise InputError(f"horizon={span}: expected at least a step of the data ({self.code})")
+            raise TimeError(f"horizon={span}: expected at least a step of the data ({self.code})")
         return rows
 
     def labels(self, times: pd.DatetimeIndex) -> pd.Index:

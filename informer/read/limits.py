@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from informer.base.errors import InputError
+from informer.base.errors import FileError
 from informer.config.data import DatasetConfig
 
 MB = 1_000_000
@@ -37,9 +37,9 @@ BUFFER = 1 << 17
 """Bytes read at once. Larger buffers are new memory of the system for each file, which costs more than opening it."""
 
 
-def long_cell(path: Path, limit: int) -> InputError:
+def long_cell(path: Path, limit: int) -> FileError:
     """The error for a cell that is too long."""
-    return InputError(
+    return FileError(
         f"{path}: a cell of more than {limit} characters (dataset.max_cell); expected a table of numbers: look for an "
         "unclosed quote"
     )
@@ -53,12 +53,12 @@ def open_regular(path: Path) -> Iterator[io.BufferedReader]:
         InputError: not a regular file.
     """
     if "\0" in str(path):
-        raise InputError(f"{str(path)!r}: cannot be read (file names cannot contain a null character)")
+        raise FileError(f"{str(path)!r}: cannot be read (file names cannot contain a null character)")
     kind = path.stat().st_mode
     if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # opening reports folders
         names = {stat.S_IFIFO: "pipe", stat.S_IFCHR: "device", stat.S_IFBLK: "device", stat.S_IFSOCK: "socket"}
         found = names.get(stat.S_IFMT(kind), "special file")
-        raise InputError(f"{path}: expected a regular file, found a {found}; copy its content into a file")
+        raise FileError(f"{path}: expected a regular file, found a {found}; copy its content into a file")
     with path.open("rb") as file:
         yield file
 
@@ -95,7 +95,7 @@ def check_table(path: Path, n_rows: int, n_columns: int, limits: DatasetConfig) 
         ("cells", n_rows * n_columns, limits.max_cells),
     ):
         if found > most:
-            raise InputError(
+            raise FileError(
                 f"{path}: more than {most:,} {what}; expected a table with one row per time; raise dataset.max_{what} "
                 "if it is one"
             )
@@ -104,7 +104,7 @@ def check_table(path: Path, n_rows: int, n_columns: int, limits: DatasetConfig) 
 def check_ratio(path: Path, size: int, packed: int, limits: DatasetConfig, small: int = SMALL) -> None:
     """Raise an InputError if `packed` bytes of a file become more than `small` bytes or cells, and too many of them."""
     if size > max(small, limits.max_ratio * packed):
-        raise InputError(
+        raise FileError(
             f"{path}: its content is more than {limits.max_ratio:g} times as large as the file; expected a table, not "
             "the same bytes again and again; raise dataset.max_ratio if it is one"
         )
@@ -114,7 +114,7 @@ def check_size(path: Path, n_bytes: int, limits: DatasetConfig) -> None:
     """Raise an InputError if the content exceeds the size limit."""
     if n_bytes > limits.max_file_mb * MB:
         most = f"{limits.max_file_mb:g} MB uncompressed"
-        raise InputError(f"{path}: more than {most}; use a smaller file, or raise dataset.max_file_mb")
+        raise FileError(f"{path}: more than {most}; use a smaller file, or raise dataset.max_file_mb")
 
 
 class Bounded(io.BufferedReader):
@@ -223,7 +223,7 @@ class _Counted(io.RawIOBase):
     def _add_to_line(self, part: bytes) -> None:
         self._line += len(part)
         if self._line > self.limits.max_line_mb * MB:
-            raise InputError(
+            raise FileError(
                 f"{self.path}: a line of more than {self.limits.max_line_mb:g} MB; expected a table with one line "
                 "per time; raise dataset.max_line_mb if it is one"
             )

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from informer.base.errors import SHOWN_AS, InputError, reason_of
+from informer.base.errors import SHOWN_AS, FileError, InputError, reason_of
 from informer.base.files import make_folder, write_atomic
 from informer.config.data import DatasetConfig
 from informer.config.fields import SCHEMES
@@ -64,7 +64,7 @@ def local_path(setting: str, location: str, limits: DatasetConfig) -> str:
     address, kept = without_query(location), _copies.get()
     assert kept is not None, "commands and fronts keep copies"
     if "@" in (host := address.split("/")[2]):
-        raise InputError(
+        raise FileError(
             f"{setting}: expected an address without user name and password, found {address.partition(':')[0]}://...@"
             f"{host.rpartition('@')[2]}; set them in the store's own environment variables or files"
         )
@@ -88,13 +88,13 @@ def _copied(setting: str, location: str, folder: Path, limits: DatasetConfig) ->
         top, base = (re.split(r"[*?\[]", without_query(each))[0].rpartition("/")[0] for each in (address, path))
         names = [path] if is_web or not has_magic(path) else store.glob(path)
     if not names:
-        raise InputError(f"{setting}={address}: expected files there, found none")
+        raise FileError(f"{setting}={address}: expected files there, found none")
     SHOWN_AS[str(folder)] = top
     found = {address: str(folder / (address[len(top) + 1 :] or "index" * is_web))}
     for name in names if is_web else [name for name in names if not store.isdir(name)]:
         inside = without_query(name).strip("/").removeprefix(base.strip("/")).strip("/") or "index"
         if ".." in inside.split("/"):
-            raise InputError(f"{top}/{inside}: expected the name of a file at the end of the address")
+            raise FileError(f"{top}/{inside}: expected the name of a file at the end of the address")
         if top == address.rstrip("/") and not all("=" in part for part in inside.split("/")[:-1]):
             continue  # in a folder that is no partition
         target = folder / inside
@@ -126,7 +126,7 @@ def _reaching(address: str) -> Iterator[None]:
             )
         elif isinstance(error, FileNotFoundError) and (status == 404 or cause is None):
             line = "no such file, check the address"
-        raise InputError(f"{address}: {line}") from None
+        raise FileError(f"{address}: {line}") from None
 
 
 TIMEOUT = 30
@@ -145,7 +145,7 @@ def fetch(url: str, path: Path, *, sha256: str) -> None:
     log.info("fetching %s", url)
     cure = f"download it manually to {path}"
     if not url.startswith(WEB):
-        raise InputError(f"cannot download {url} (expected https:// or http://); {cure}")
+        raise FileError(f"cannot download {url} (expected https:// or http://); {cure}")
     digest = hashlib.sha256()
     with TemporaryFile() as file:
         try:
@@ -158,10 +158,10 @@ def fetch(url: str, path: Path, *, sha256: str) -> None:
         except (OSError, HTTPException) as error:
             if isinstance(error, HTTPError):
                 error.close()  # an answer with a body
-            raise InputError(f"cannot download {url} ({type(error).__name__}: {reason_of(error)}); {cure}") from error
+            raise FileError(f"cannot download {url} ({type(error).__name__}: {reason_of(error)}); {cure}") from error
         if length is not None and file.tell() < int(length):
-            raise InputError(f"cannot download {url} ({file.tell():,} of {int(length):,} bytes arrived); {cure}")
+            raise FileError(f"cannot download {url} ({file.tell():,} of {int(length):,} bytes arrived); {cure}")
         if digest.hexdigest() != sha256:
-            raise InputError(f"cannot download {url} (its sha256 is not {sha256}); {cure}")
+            raise FileError(f"cannot download {url} (its sha256 is not {sha256}); {cure}")
         file.seek(0)
         write_atomic(path, file.read())

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool
 
-from informer.base.errors import InputError, counted
+from informer.base.errors import InputError, TimeError, counted
 from informer.config.data import DatasetConfig, Duplicates, Fill
 from informer.read.checks import MOST_NEW, choose_step, may_drop, misplaced_end, usual_period
 from informer.read.frequency import Frequency
@@ -72,7 +72,7 @@ def _joined(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
         return rows
     step = Frequency.parse(config.frequency) if config.frequency else Frequency.closest(once)[0]
     if config.frequency is None and (step.strides(once) == 0).any():
-        raise InputError(
+        raise TimeError(
             f"{rows.name}, column {rows.time_col!r}: times are not at equal steps; for sums, set dataset.frequency="
             f"{usual_period(once)} next to dataset.duplicates=sum"
         )

@@ -98,8 +98,10 @@ class Report:
         try:
             yield
         except InputError as error:  # is made again, since its traceback would keep the rows in memory
-            lines = [InputError(line, *error.repairs) for line in str(error).splitlines()]
-            self.problems += (error.problems if isinstance(error, ReportError) else ()) or lines
+            if isinstance(error, ReportError):
+                self.problems += error.problems or map(InputError, error.lines)
+            else:
+                self.problems.append(type(error)(str(error), *error.repairs, code=error.code))
 
     def refuse(self) -> None:
         """Raise an error if there are problems; otherwise log the warnings.
@@ -125,7 +127,7 @@ def grouped(problems: Sequence[InputError]) -> list[str]:
         # what leaves out its column has another cure in each
         cures = [repair for repair in problem.repairs if repair.setting != "columns"]
         kind = (problem.code, str(cures), None if cures else problem.column)
-        alike.setdefault(kind if problem.code else index, []).append(problem)
+        alike.setdefault(kind if problem.table else index, []).append(problem)
     lines: list[str] = []
     for group in alike.values():
         few = len(group) <= FEW_ALIKE

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int
 
-from informer.base.errors import InputError, listed
+from informer.base.errors import ColumnError, FileError, InputError, SettingError, listed
 from informer.config.data import STEP, DatasetConfig
 from informer.read import checks, time_columns
 from informer.read.cells import key_cells, key_text
@@ -51,12 +51,12 @@ def frame_of(data: Frame, name: str) -> pd.DataFrame:
         return data
     if isinstance(data, pd.Series):
         if not any(are_dates(data.index.get_level_values(place)) for place in range(data.index.nlevels)):
-            raise InputError(f"{name}: expected a series indexed by times, found an index of {data.index.dtype}; {HOW}")
+            raise FileError(f"{name}: expected a series indexed by times, found an index of {data.index.dtype}; {HOW}")
         return data.to_frame("value" if data.name is None else str(data.name))
     is_dataset = type(data).__module__ == "pyarrow._dataset"  # of pyarrow, which is not imported for this
     is_lazy = type(data).__module__.startswith("polars.lazyframe")
     if isinstance(data, str | Path) or not (is_dataset or is_lazy or hasattr(data, "__arrow_c_stream__")):
-        raise InputError(
+        raise FileError(
             f"{name}: expected a table (pandas, polars, pyarrow), a series indexed by times, or the path of a file, "
             f"found {type(data).__name__}, which has no times; {HOW}"
         )
@@ -70,7 +70,7 @@ def frame_of(data: Frame, name: str) -> pd.DataFrame:
         else:
             arrow = pyarrow.table(data)
     except (pyarrow.ArrowException, TypeError) as error:  # not a stream of tables, such as a single column
-        raise InputError(f"{name}: expected a table, found {type(data).__name__} ({error}); {HOW}") from error
+        raise FileError(f"{name}: expected a table, found {type(data).__name__} ({error}); {HOW}") from error
     types = pyarrow.types
     for position, column in enumerate(arrow.schema):
         cells = arrow.column(position)
@@ -176,7 +176,7 @@ def column_values(series: Series, names: Sequence[str]) -> Float64[np.ndarray, "
     """
     missing = [name for name in names if name not in series.columns]
     if missing:
-        raise InputError(
+        raise ColumnError(
             f"{series.name}: columns missing: {listed(missing)}; its value columns are {listed(series.columns)}"
         )
     if tuple(names) == series.columns:
@@ -203,7 +203,9 @@ def series_codes(table: Table, column: str) -> tuple[Int[np.ndarray, " t"], list
     names = [key_text(name) for name in texts]
     empty = codes < 0 if "" not in names else (codes < 0) | (codes == names.index(""))
     if empty.any():
-        raise InputError(f"{table.at(int(empty.argmax()), column)}: expected the name of a series, found an empty cell")
+        raise ColumnError(
+            f"{table.at(int(empty.argmax()), column)}: expected the name of a series, found an empty cell"
+        )
     return codes, names
 
 
@@ -288,7 +290,7 @@ class Reading:
         if self.is_timed and config.since is not None:
             is_old = times.tz_localize(None) < pd.Timestamp(config.since).tz_localize(None)
             if is_old.all():
-                raise InputError(f"dataset.since={config.since}: {table.name} ends before, at {times.max()}")
+                raise SettingError(f"dataset.since={config.since}: {table.name} ends before, at {times.max()}")
             places = np.flatnonzero(~is_old)
             codes, kept = pd.factorize(codes[places])
             names = [names[k] for k in kept]

@@ -24,7 +24,7 @@ import pandas as pd
 from jaxtyping import Int
 from pandas.api.types import is_numeric_dtype, is_string_dtype
 
-from informer.base.errors import MOST_SHOWN, InputError, counted, listed, nearest, reason_of
+from informer.base.errors import MOST_SHOWN, ColumnError, FileError, InputError, counted, listed, nearest, reason_of
 from informer.base.files import csv_text, reading
 from informer.config.data import LONGEST_CELL, DatasetConfig
 from informer.read.cells import EMPTY_MARKS, EMPTY_WORDS, check_lengths
@@ -71,17 +71,17 @@ def read_errors(path: Path, encoding: str | None = None) -> Iterator[None]:
             yield
     except UnicodeError as error:
         what = f"not {encoding} text" if encoding else "text in no encoding that was tried"
-        raise InputError(f"{path}: {what} ({error}); set dataset.encoding, such as latin-1") from error
+        raise FileError(f"{path}: {what} ({error}); set dataset.encoding, such as latin-1") from error
     except MemoryError as error:
-        raise InputError(f"{path}: too large for the memory of this machine; use a smaller file") from error
+        raise FileError(f"{path}: too large for the memory of this machine; use a smaller file") from error
     except BrokenRow as error:
-        raise InputError(f"{path}, {error}") from error
+        raise FileError(f"{path}, {error}") from error
     except csv.Error as error:
         if "field larger than field limit" in str(error):
             raise long_cell(path, LONGEST_CELL) from error
-        raise InputError(f"{path}: cannot be split into cells ({' '.join(str(error).split())})") from error
+        raise FileError(f"{path}: cannot be split into cells ({' '.join(str(error).split())})") from error
     except (EOFError, LookupError, NotImplementedError, zlib.error, zipfile.BadZipFile) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from error
+        raise FileError(f"{path}: cannot be read ({error})") from error
 
 
 HEAD = 1 << 16
@@ -166,11 +166,11 @@ class Table:
         """The error for a missing column."""
         name = column.replace("\n", "\\n")  # one line, whatever a checkpoint calls it
         columns = f"{listed(self.columns)}{nearest(column, self.columns)}"
-        return InputError(f"{setting}={name}: {self.name} has no such column, its columns are {columns}")
+        return ColumnError(f"{setting}={name}: {self.name} has no such column, its columns are {columns}")
 
     def without_rows(self) -> InputError:
         """The error for a table without rows."""
-        return InputError(f"{self.name}: a header without rows, expected one row for each time")
+        return FileError(f"{self.name}: a header without rows, expected one row for each time")
 
 
 def shown(cell: object) -> str:
@@ -219,7 +219,7 @@ def _table_of_text(path: Path, file: Bounded, config: DatasetConfig) -> Table:
     head = file.read(HEAD)
     if head.startswith(ZIP):
         cure = "save the sheet of another workbook as .xlsx or CSV, or unpack the archive"
-        raise InputError(f"{path}: {_BINARY}; {cure}")
+        raise FileError(f"{path}: {_BINARY}; {cure}")
     content = file if len(head) == HEAD else file.of(head)
     head += file.readline()
     encoding = config.encoding or find_encoding(head)
@@ -232,11 +232,11 @@ def _table_of_text(path: Path, file: Bounded, config: DatasetConfig) -> Table:
             head = text.encode("utf-8" if is_wide else encoding)
             content = file.of(head)
         if not text or text.isspace():
-            raise InputError(f"{path}: the file is empty, expected a header and rows")
+            raise FileError(f"{path}: the file is empty, expected a header and rows")
         if "\0" in text:
-            raise InputError(f"{path}: {_BINARY}")
+            raise FileError(f"{path}: {_BINARY}")
         if found := next((what for what, pattern in _NO_TABLES.items() if pattern.match(text)), None):
-            raise InputError(f"{path}: expected CSV text, found {found}")
+            raise FileError(f"{path}: expected CSV text, found {found}")
         layout = find_layout(path.name, text, replace(config, encoding=encoding))
         begin = sum(map(len, head.splitlines(keepends=True)[: layout.n_before]))
         if layout.dialect.separator in BLANKS:
@@ -436,7 +436,7 @@ def _typed_table(path: Path, file: Bounded, start: bytes, config: DatasetConfig)
             raise
         except (pyarrow.ArrowException, ValueError, LookupError, TypeError, AttributeError) as error:
             # what pandas has noted in a damaged file is any text
-            raise InputError(f"{path}: cannot be read as parquet ({reason_of(error)})") from error
+            raise FileError(f"{path}: cannot be read as parquet ({reason_of(error)})") from error
     if start == OLD_BOOK or (start == ZIP and is_workbook(file)):
         content, skipped, to_1970 = sheet_text(path, file, config)
         above = None if config.skip_rows is None else max(config.skip_rows - skipped, 0)
@@ -458,7 +458,7 @@ def table_of_frame(frame: pd.DataFrame, name: str, index_name: str | None = None
     """
     frame = frame.set_axis([str(column) for column in frame.columns], axis="columns")
     if repeated := _repeated(list(frame.columns)):
-        raise InputError(f"{name}: column names repeat: {', '.join(map(repr, repeated))}; rename them")
+        raise InputError(f"{name}: column names repeat: {', '.join(map(repr, repeated))}; rename them", code="names")
     levels = [frame.index.get_level_values(place) for place in range(frame.index.nlevels)]
     for level in reversed(levels):
         column, is_single = level.name, len(levels) == 1

@@ -16,7 +16,7 @@ from pandas.api.types import (
     is_string_dtype,
 )
 
-from informer.base.errors import InputError, listed
+from informer.base.errors import TimeError, listed
 from informer.config.data import EXCEL
 from informer.read.cells import decoded, distinct, text_of
 from informer.read.date_text import date_formats
@@ -89,7 +89,7 @@ def find_time_column(table: Table, time_col: str | None) -> str:
         return _most_distinct(table, unread)
     if counts := [column for column in table.columns if is_row_number(column) and counts_rows(table.frame[column])]:
         return counts[0]
-    raise InputError(f"{table.name}: no time column found among {listed(table.columns)}; {_advice(table)}")
+    raise TimeError(f"{table.name}: no time column found among {listed(table.columns)}; {_advice(table)}")
 
 
 def _are_dates(cells: pd.Series) -> bool:
@@ -179,7 +179,7 @@ def _most_distinct(table: Table, columns: list[str]) -> str:
     differing = [column for column in others if not decoded(table.frame[column]).equals(decoded(table.frame[first]))]
     if differing:
         settings = " or ".join(f"dataset.time_col={column}" for column in (first, *differing))
-        raise InputError(
+        raise TimeError(
             f"{table.name}: times in the columns {listed([first, *differing])}; name one of them: {settings}"
         )
     return first

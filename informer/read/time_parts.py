@@ -16,7 +16,7 @@ import pandas as pd
 from jaxtyping import Int64
 from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
-from informer.base.errors import InputError
+from informer.base.errors import TimeError
 from informer.config.data import DatasetConfig
 from informer.read.cells import decoded, distinct, is_encoded, text_of
 from informer.read.date_text import date_formats, month_of
@@ -152,7 +152,7 @@ def joined_calendar(table: Table, parts: Mapping[str, str]) -> Table:
     if wrong.any():
         row, column = int(wrong.argmax()), parts[within[-1]]
         expected = {"week": "an ISO week of its year", "day": "a day of its month"}.get(within[-1], "a day of its year")
-        raise InputError(
+        raise TimeError(
             f"{table.at(row, column)}: expected {expected}, found {shown(table.frame[column].iloc[row])}; fix it"
         )
     frame = table.frame.drop(columns=list(parts.values()))
@@ -192,7 +192,7 @@ def _numbers(table: Table, part: str, column: str) -> Int64[np.ndarray, " t"]:
     wrong = ~((numbers >= allowed.start) & (numbers < allowed.stop) & (numbers == np.floor(numbers)))
     if wrong.any():
         row = int(wrong.argmax())
-        raise InputError(
+        raise TimeError(
             f"{table.at(row, column)}: expected {allowed.start} to {allowed.stop - 1}, found "
             f"{shown(table.frame[column].iloc[row])}; fix it, or name the time column with dataset.time_col"
         )

@@ -18,7 +18,7 @@ import pandas as pd
 from jaxtyping import Float64
 from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
-from informer.base.errors import InputError, Repair
+from informer.base.errors import InputError, Repair, TimeError
 from informer.config.data import (
     EPOCHS,
     EXCEL,
@@ -84,7 +84,7 @@ def find_format(table: Table, column: str, configured: str | None, *, trained_fo
         InputError: no valid format, or the column is ambiguous; the order of day and month is never guessed.
     """
     for problem in format_problems(configured) if configured is not None else []:
-        raise InputError(problem)
+        raise TimeError(problem)
     cells = table.frame[column]
     is_read = is_datetime64_any_dtype(cells)
     if is_read and configured is None and not table.is_frame:  # the times of a long text
@@ -98,7 +98,7 @@ def find_format(table: Table, column: str, configured: str | None, *, trained_fo
         raise _no_date(table, column)
     if len(formats) == 1:
         if trained_format != formats[0] and _may_be_days(table, column, formats[0]):
-            raise InputError(
+            raise TimeError(
                 f"{table.name}, column {column!r}: cells such as {shown(cells.iloc[0])} may be days, whose year "
                 f"is missing; if they are months and years, set dataset.time_format='{formats[0]}'"
             )
@@ -127,7 +127,7 @@ def _format_of_numbers(table: Table, column: str, trained_format: str | None) ->
     if units:
         what, zone = ("spreadsheet days", "") if units == [EXCEL] else (f"counts of {units[0]} since 1970", " UTC")
         begin = _of_days([first], DAYS_TO_1970)[0].round("s") if not zone else pd.Timestamp(int(first), unit=units[0])
-        raise InputError(
+        raise TimeError(
             f"{start}; if these are {what}, starting at {begin}{zone}, set dataset.time_format={units[0]}; otherwise "
             "name the time column with dataset.time_col"
         )
@@ -136,7 +136,7 @@ def _format_of_numbers(table: Table, column: str, trained_format: str | None) ->
         return STEP
     known = _set_formats(table, column)
     usual = "(%Y, %Y%m%d, s, ms, us, ns since 1970, excel for spreadsheet dates, or step for numbers of rows)"
-    raise InputError(
+    raise TimeError(
         f"{start}; set dataset.time_format{'=' + ' or '.join(known) if known else ' ' + usual}, or name the "
         "time column with dataset.time_col",
         *([Repair("time_format", known[0])] if len(known) == 1 else []),
@@ -157,7 +157,7 @@ def _dated(table: Table, column: str, formats: Sequence[str], trained_format: st
         holding = [each for each in formats if readable.any() and (masks[each] == readable).all()]
         if len(holding) == 1:
             if trained_format in formats and trained_format != holding[0]:
-                raise InputError(
+                raise TimeError(
                     f"{table.name}, column {column!r}: expected dates like {trained_format} as in training, found "
                     f"dates like {holding[0]}; if that is right, set dataset.time_format='{holding[0]}'"
                 )
@@ -167,7 +167,7 @@ def _dated(table: Table, column: str, formats: Sequence[str], trained_format: st
     if not holding:
         best, other = sorted(formats, key=lambda each: -int(masks[each].sum()))[:2]
         before, row = sorted(int((masks[a] & ~masks[b]).argmax()) for a, b in ((best, other), (other, best)))
-        raise InputError(
+        raise TimeError(
             f"{table.at(row, column)}: day and month are swapped, {shown(cells.iloc[row])} against "
             f"{shown(cells.iloc[before])} in row {table.lines[before]}; use one order for all dates"
         )
@@ -181,7 +181,7 @@ def _dated(table: Table, column: str, formats: Sequence[str], trained_format: st
         return holding[0]
     if len(regular) == 1 and not starts_with_year:
         return regular[0]
-    raise InputError(
+    raise TimeError(
         f"{table.name}, column {column!r}: the order of day, month and year is ambiguous in all rows, such as "
         f"{shown(cells.iloc[0])}; set dataset.time_format={' or '.join(map(repr, holding))}"
     )
@@ -206,7 +206,7 @@ def _period(table: Table, column: str, formats: Sequence[str]) -> str:
     if quarter is None or {*month.month.dropna()} != {1, 2, 3, 4} or month.nunique() <= 4:
         return formats[0]
     if f"0{QUARTER}" in quarter:
-        raise InputError(
+        raise TimeError(
             f"{table.name}, column {column!r}: cells such as {shown(cells.iloc[0])} may be months or quarters, since "
             f"none is above 04; set dataset.time_format='{quarter}' or '{formats[0]}'"
         )
@@ -243,7 +243,7 @@ def _no_date(table: Table, column: str) -> InputError:
     cure = "fix the cell" if pd.isna(cell) else "write such dates" if is_worded and not formats else cure
     if len(others) == 0 or not pd.isna(cell) or not date_formats(str(others.iloc[0]).strip()):
         cure += ", or name the time column with dataset.time_col"
-    return InputError(
+    return TimeError(
         f"{table.at(0, column)}: expected a date such as 2024-01-31 13:00, found {shown(cell)}; {cure}",
         *([Repair("time_format", formats[0])] if len(formats) == 1 else []),
     )
@@ -322,7 +322,7 @@ def parse_timestamps(
     except (ValueError, KeyError, re.error) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(
+        raise TimeError(
             f"{table.name}, column {column!r}: not readable as {time_format} ({error}); set dataset.time_format"
         ) from error
     counts = times.asi8  # their extremes need no copy, unlike those of times; a missing time is the smallest
@@ -338,7 +338,7 @@ def _of_counts(table: Table, column: str, unit: str) -> pd.DatetimeIndex:
     if unit == STEP and (broken := (counts % 1 != 0) & counts.notna()).any():
         row = int(broken.to_numpy().argmax())
         cell = shown(table.frame[column].iloc[row])
-        raise InputError(f"{table.at(row, column)}: expected a whole number (dataset.time_format=step), found {cell}")
+        raise TimeError(f"{table.at(row, column)}: expected a whole number (dataset.time_format=step), found {cell}")
     if len(units := usual_units(counts)) > 1 and unit == units[-1]:
         for other in units[:-1]:
             counts = counts.mask(counts < USUAL[other][1], counts * (UNIT_NANOS[other] // UNIT_NANOS[unit]))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from informer.base.errors import InputError, listed, reason_of
+from informer.base.errors import FileError, InputError, listed, reason_of
 from informer.config.data import DatasetConfig
 from informer.read.limits import CELL, check_ratio, check_size, check_table
 
@@ -79,7 +79,7 @@ def sheet_text(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> tu
                 writer.writerow(cells)
     if skipped is None:
         which = "first sheet" if config.sheet is None else f"sheet {config.sheet!r}"
-        raise InputError(f"{path}: the {which} is empty, expected a header and rows")
+        raise FileError(f"{path}: the {which} is empty, expected a header and rows")
     return text.getvalue().encode(), skipped, book.to_1970
 
 
@@ -109,7 +109,7 @@ class _Book:
         book = python_calamine.CalamineWorkbook.from_filelike(self._file)
         names = book.sheet_names
         if not names:
-            raise InputError(f"{self._path}: the workbook has no worksheet")
+            raise FileError(f"{self._path}: the workbook has no worksheet")
         wanted = self._config.sheet
         first: tuple[str, list[list[Any]]] | None = None
         for name in names if wanted is None else [names[_place(self._path, names, wanted)]]:
@@ -153,7 +153,7 @@ class _Book:
                         found[row, column] = value if is_error else "", formula
                 if row > MOST_ROWS:
                     most = f"more than {MOST_ROWS:,} rows, which no sheet has"
-                    raise InputError(f"{self._path}: {most}; save the workbook again")
+                    raise FileError(f"{self._path}: {most}; save the workbook again")
         check_table(self._path, n_rows, n_columns, self._config)
         check_ratio(self._path, n_rows * n_columns * CELL, self._path.stat().st_size, self._config)
         return found
@@ -167,7 +167,7 @@ class _Book:
             if not (0 <= place < len(cells) and cells[place] == ""):
                 continue
             if not error:
-                raise InputError(
+                raise FileError(
                     f"{self._path}, row {row}, column {column}: the formula ={formula:.80} has no saved value; open "
                     "the workbook in a spreadsheet program and save it, or write values"
                 )
@@ -196,7 +196,7 @@ def _place(path: Path, names: Sequence[str], sheet_name: str) -> int:
     if sheet_name.isdecimal() and len(sheet_name) < 5 and 1 <= int(sheet_name) <= len(names):
         return int(sheet_name) - 1
     expected = f"one of its sheets ({listed(names)}) or a number up to {len(names)}"
-    raise InputError(f"{path}: dataset.sheet={sheet_name[:80]}: expected {expected}")
+    raise FileError(f"{path}: dataset.sheet={sheet_name[:80]}: expected {expected}")
 
 
 def _written(cell: object) -> str:
@@ -222,4 +222,4 @@ def _damage(path: Path) -> Iterator[None]:
         *(python_calamine.CalamineError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError),
         *(ElementTree.ParseError, NotImplementedError, RuntimeError),
     ) as error:
-        raise InputError(f"{path}: cannot be read as an Excel workbook ({reason_of(error)}); save it again") from error
+        raise FileError(f"{path}: cannot be read as an Excel workbook ({reason_of(error)}); save it again") from error

@@ -9,7 +9,7 @@ from datetime import tzinfo
 import numpy as np
 import pandas as pd
 
-from informer.base.errors import InputError
+from informer.base.errors import TimeError
 from informer.read.date_text import HALF
 from informer.read.frequency import SECOND, UNIT_NANOS, Frequency, nanos_of
 from informer.read.table import Table, shown
@@ -34,7 +34,7 @@ def with_offsets_of_names(text: pd.Series, table: Table, column: str) -> pd.Seri
     offsets = {str(day.tzname()): day.strftime("%z") for day in days} | {"MEZ": "+0100", "MESZ": "+0200"}
     bare = np.flatnonzero(text.notna() & ~names.isin(offsets))
     if len(bare):
-        raise InputError(
+        raise TimeError(
             f"{table.at(int(bare[0]), column)}: expected the name of a time zone such as CET, CEST, EST or EDT, found "
             f"{shown(text.iloc[bare[0]])}; write offsets from UTC, such as +01:00"
         )
@@ -50,7 +50,7 @@ def with_offsets(text: pd.Series, time_format: str, table: Table, column: str) -
     """
     bare = np.flatnonzero(text.notna() & ~text.str.contains(OFFSET, na=False))
     if len(bare):
-        raise InputError(
+        raise TimeError(
             f"{table.at(int(bare[0]), column)}: expected an offset from UTC as in other rows, found "
             f"{shown(text.iloc[bare[0]])}; use one time zone, such as UTC, for all rows"
         )
@@ -81,7 +81,7 @@ def in_zone(
     if len(left_out):
         row = int(left_out[0])
         more = f" ({len(left_out)} such rows)" if len(left_out) > 1 else ""
-        raise InputError(
+        raise TimeError(
             f"{table.at(row, column)}: {times[row]} does not exist in {zone}, where clocks were set forward{more}; "
             "remove the row, or set the zone that the times are in, dataset.timezone"
         )
@@ -165,4 +165,4 @@ def check_zones(name: str, zone: tzinfo | str | None, other: tzinfo | str | None
     if (zone is None) != (other is None):
         expected, found = ("without a time zone" if each is None else f"in {each}" for each in (other, zone))
         cure = "set the zone of these local times, dataset.timezone" if zone is None else "write them without a zone"
-        raise InputError(f"{name}: expected times {expected} as in {where}, found times {found}; {cure}")
+        raise TimeError(f"{name}: expected times {expected} as in {where}, found times {found}; {cure}")

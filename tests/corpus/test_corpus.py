@@ -286,6 +286,7 @@ def test_what_is_read(name: str, tmp_path: Path) -> None:
     lines = differences(found, expected, settings_of(folder))
     assert not lines, "\n".join(lines)
     assert said == messages().get(name, {})
+    assert said.get("codes") != []
 
 
 def test_the_cases_stay_small() -> None:
