@@ -75,6 +75,10 @@ class InputError(ValueError):
         super().__init__(printable(line, MOST_SIGNS))
         self.repairs, self.code, self.table, self.row, self.column = repairs, code or self.CODE, table, row, column
 
+    def reword(self, change: Callable[[str], str]) -> None:
+        """Change its line."""
+        self.args = (change(str(self)),)
+
 
 class FileError(InputError):
     """A file or object that is missing, damaged, too large or no table."""
@@ -98,10 +102,6 @@ class SettingError(InputError):
     """A setting that is unknown, has a wrong value, or does not go with another."""
 
     CODE = "setting"
-
-    def reword(self, change: Callable[[str], str]) -> None:
-        """Change its line."""
-        self.args = (change(str(self)),)
 
 
 class ReportError(InputError):

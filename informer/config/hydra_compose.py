@@ -106,7 +106,7 @@ def compose(settings: Mapping[str, Any]) -> TrainConfig:
     settings = {"pred_len" if key == "horizon" else key: value for key, value in settings.items()}
     for group in groups():
         if isinstance(value := settings.get(group), int | float | list | tuple):  # which Hydra does not look up
-            raise InputError(f"{group}: expected one of {', '.join(options_of(group))}, or a dict, found {value!r}")
+            raise SettingError(f"{group}: expected one of {', '.join(options_of(group))}, or a dict, found {value!r}")
     return composed(list(overrides_of(settings, keys_of(TrainConfig))))
 
 
