@@ -205,7 +205,7 @@ class Forecaster:
         self._rule, self._untuned = NOTHING_FITTED, False
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of the constructor."""
+        """The arguments of the constructor. After `load`, only the model: what it was trained with is in its file."""
         return {"model": self.model, **self.settings}
 
     def set_params(self, **params: Any) -> "Forecaster":
@@ -238,7 +238,9 @@ class Forecaster:
     def load(cls, path: str | Path, *, device: str = "auto") -> "Forecaster":
         """Load a checkpoint file or a run directory; of a run with trainer.refit=true, the model fitted on all rows.
 
-        `device` is "auto", "cpu", "cuda", "cuda:1" or "mps".
+        `device` is "auto", "cpu", "cuda", "cuda:1" or "mps". Forecasts have the settings of the training, which are in
+        the file. They are no arguments of the constructor: `get_params` has the model only, and `fit` and a clone start
+        from the defaults; config.yaml of the run directory has all settings.
 
         Raises:
             InputError: no readable checkpoint, or the device is not available.

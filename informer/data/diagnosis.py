@@ -33,7 +33,7 @@ from informer.read.rows import FEW_ALIKE, MOST_ALIKE, Report, count_note, groupe
 from informer.read.series import Reading, Series, table_of_file
 from informer.read.shapes import time_col_of, with_series_names
 from informer.read.split import REMEDY, cut_rows, shortage
-from informer.read.table import Table, name_of
+from informer.read.table import Table, name_of, without
 from informer.read.time_columns import looks_dated
 from informer.read.time_parts import repeats_calendar
 
@@ -67,6 +67,8 @@ class Diagnosis:
     def dropped(self) -> list[str]:
         """Columns with problems that the repairs leave out."""
         columns = () if self.repaired is None else self.repaired.columns
+        if columns and self.series is not None:
+            return without(self.series.columns, columns)
         affected = (problem.column for problem in self.report.problems if problem.code in checks.OF_CELLS)
         return [name for name in dict.fromkeys(affected) if name is not None and name not in columns]
 

@@ -6,13 +6,14 @@ Each adds its problems to a report: the first location, the count, what to do, a
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import get_args
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float64, Int
 
-from informer.base.errors import InputError, Repair, TimeError, counted
+from informer.base.errors import InputError, Repair, TimeError, counted, listed
 from informer.config.data import DatasetConfig, Duplicates, Fill
 from informer.config.overrides import to_display
 from informer.read.date_text import date_formats
@@ -337,6 +338,13 @@ def check_cells(
         fill: proposal for empty cells, see `fill_for`; None: they cannot be filled.
     """
     sound = in_range(*extremes(rows.values, np.array([0])))[0]
+    are_empty = np.isnan(rows.values).all(axis=0) & ~np.isin(rows.columns, [*text])
+    if 1 < are_empty.sum() < len(are_empty) and not config.keeps_gaps:  # one problem, since they may be thousands
+        names, others = ([*compress(rows.columns, where)] for where in (are_empty, ~are_empty))
+        line = f"{len(names)} columns without a value, {listed(names, 6)}; exclude them with dataset.exclude"
+        cure = Repair("columns", others)
+        report.problems.append(rows.problem("empty", 0, line, cure, column=names[0]))
+        sound = sound | are_empty
     for position, column in enumerate(rows.columns):
         if not sound[position] or column in text:  # a text cell may have been filled
             _check_column(rows, position, text.get(column, pd.Series(dtype=object)), config, fill, report)
