@@ -118,7 +118,7 @@ def test_an_offset_moves_the_forecast(stepped: Path, folder: Path) -> None:
     assert list(forecast["date"]) == list(table["date"].iloc[283:289])
     with pytest.raises(ValueError, match="expected future covariates for 6 times"):
         model.predict(history, future=table[["date", "temperature"]].iloc[280:286])
-    with pytest.raises(ValueError, match=r"horizon=7: expected at most pred_len=6 with model\.offset=3"):
+    with pytest.raises(ValueError, match=r'horizon=7: expected at most pred_len=6 with model=\{"offset": 3\}'):
         model.predict(history, future=table[["date", "temperature"]].iloc[280:300], horizon=7)
     rolled = model.backtest(table.iloc[280 - 24 : 289], stride=1)
     first = rolled[(rolled["origin"] == table["date"].iloc[279]) & (rolled["column"] == "price")]
