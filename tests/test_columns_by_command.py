@@ -12,15 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import assert_same_weights, call_export, done
+from served import CSV, JSON, serving
 
-from informer import Forecaster, checkpoint
-from informer.config.commands import ServeConfig
-from informer.data import Frequency
-from informer.data.calendar import calendar_marks
-from informer.service.models import CSV, JSON
-from informer.service.models import trained as trained_model
-from informer.service.schemas import Query
-from informer.service.serve import to_body
+from informer import Forecaster
 
 ROWS, AHEAD, SEQ_LEN = 140, 5, 10
 SETTINGS = [
@@ -190,9 +184,18 @@ def scaler_of(about: dict[str, Any], name: str | None) -> dict[str, Any]:
     return found
 
 
+def marks_of(times: pd.DatetimeIndex, names: list[str]) -> np.ndarray:
+    """The marks of days, each from -0.5 to 0.5."""
+    from holidays import country_holidays
+
+    shares = {"weekday": times.day_of_week / 6, "day": (times.day - 1) / 30, "dayofyear": (times.day_of_year - 1) / 365}
+    shares["holiday_US"] = np.isin(times.date, list(country_holidays("US", years=[*times.year.unique()])))
+    return np.column_stack([np.asarray(shares[name], float) - 0.5 for name in names])
+
+
 def arrays_of(cell: Cell, about: dict[str, Any], name: str | None, run: str) -> dict[str, np.ndarray]:
     """The inputs of an exported network for one series, by its description and pandas."""
-    saved, columns = checkpoint.load(run), about["columns"]["inputs"]
+    columns = about["columns"]["inputs"]
     own = cell.frame if name is None else cell.frame[cell.frame["id"] == name]
     past, ahead = own[:ROWS], own[ROWS:]
     whole = [
@@ -214,7 +217,7 @@ def arrays_of(cell: Cell, about: dict[str, Any], name: str | None, run: str) -> 
     horizon = scaled(ahead) * [one in known for one in [*columns, *about["columns"]["with_observed_mask"]]]
     label = about["lengths"]["label_len"]
     times = pd.DatetimeIndex(own["date"])[ROWS - SEQ_LEN :]
-    marks = calendar_marks(times, Frequency.parse(about["frequency"]), saved.calendar)
+    marks = marks_of(times, about["calendar"]["marks"])
     arrays = {
         "enc_x": enc_x,
         "enc_mark": marks[:SEQ_LEN],
@@ -268,20 +271,17 @@ def has_quantiles(cell: Cell) -> None:
 
 def serves(cell: Cell) -> None:
     """The answer to a request with the table as JSON is what Python gives, and the description names the columns."""
-    settings = ServeConfig(device="cpu")
-    model = trained_model("mine", checkpoint.locate("run"), settings)
-    described = model.description.model_dump()
+    tables = {"frame": cell.history} | ({} if cell.future is None else {"future": cell.future})
+    body = json.dumps({name: json.loads(table.to_json(orient="records")) for name, table in tables.items()})
+    with serving("checkpoint=run", "device=cpu") as served:
+        described = served.ask("GET", "/describe").json["models"][0]
+        answered = served.ask("POST", "/forecast", body, content_type=JSON, accept=CSV)
     statics = [name for name in COLUMNS[cell.kind] if name in ("region", "size")]
     assert described["static_covariates"] == statics
     expected = {"region": ["hill", "sea"], "word": ["a", "b"]}
     assert described["categories"] == {one: expected[one] for one in COLUMNS[cell.kind] if one in expected}
     assert described["series"] == (["s0", "s1"] if cell.has_series else [])
-    tables = {"frame": cell.history} | ({} if cell.future is None else {"future": cell.future})
-    body = json.dumps({name: json.loads(table.to_json(orient="records")) for name, table in tables.items()})
-
-    parts = model.answer(body.encode(), JSON, Query(), settings)
-    answered, _ = to_body([each for part in parts for each in part], CSV)
-    Path("answer.csv").write_bytes(answered)
+    Path("answer.csv").write_bytes(answered.body)
     np.testing.assert_allclose(pd.read_csv("answer.csv")["y"], cell.predicted()["y"], rtol=1e-5, atol=1e-5)
 
 

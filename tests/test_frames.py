@@ -143,7 +143,9 @@ def test_columns_that_name_series_together_are_their_own(folder: Path) -> None:
         assert sums["store"].dtype == np.int64
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize(
+    "kind", ["pandas", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("polars", "pyarrow"))]
+)
 def test_dates_and_text_come_back_as_they_were(kind: str) -> None:
     """Red if times have another type or format than those of the frame, in any of its tables."""
     made = KINDS[kind][0] if kind in KINDS else lambda frame: frame

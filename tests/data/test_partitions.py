@@ -15,9 +15,6 @@ LINEAR = ["model=linear", "seq_len=14", "pred_len=7", "dataset.series_col=store"
 SIZES = ["seq_len=14", "label_len=7", "pred_len=7"]
 
 
-FORECASTS = (("parts", "sales"), ("whole", "rows"))
-
-
 def rows(n: int = 120) -> pd.DataFrame:
     """Two stores, whose names are numbers with a zero in front."""
     parts = [
@@ -58,24 +55,6 @@ def test_every_command_reads_it(folder: Path) -> None:
     assert "expected a folder outside the input sales" in line
     frame[:-1].to_parquet("sales/store=002/part-99.parquet")
     assert "has changed since training" in call("eval", "checkpoint=parts", "plots=none").err
-
-
-@pytest.mark.slow
-def test_one_command(folder: Path) -> None:
-    """Red if `informer forecast` reads partitions otherwise than the same rows in one CSV file."""
-    frame = rows()
-    write(folder / "sales", frame)
-    frame.to_csv("rows.csv", index=False)
-    for path, run in (("sales", "parts"), ("rows.csv", "whole")):
-        done("train", "dataset=csv", f"dataset.path={path}", *LINEAR, f"run_dir={run}")
-        named = ["dataset.series_col=store", "model=linear", "horizon=7", "target=sales"]
-        done("forecast", path, *named, f"output=out_{run}")
-    pd.testing.assert_frame_equal(pd.read_csv("parts/metrics.csv"), pd.read_csv("whole/metrics.csv"))
-    forecast = Forecaster.load("parts").predict("sales")
-    pd.testing.assert_frame_equal(forecast, Forecaster.load("whole").predict("rows.csv"))
-    forecast, expected = (pd.read_csv(f"out_{run}/forecasts/{name}.forecast.csv") for run, name in FORECASTS)
-    pd.testing.assert_frame_equal(forecast, expected)
-    done("eval", "checkpoint=parts", "plots=none")
 
 
 def test_rows_out_of_order_are_reported(tmp_path: Path) -> None:

@@ -9,13 +9,16 @@ import pandas as pd
 import pytest
 import torch
 from data_cases import windows_over
-from entry_points import ROOT, SMALL, Trained, call, done, refusal
+from entry_points import CSV, ROOT, SMALL, Trained, call, done, refusal
 from torch import Tensor
 
 from informer import Forecaster, InputError, checkpoint
+from informer.checkpoint import restore_model
 from informer.data.windows import Batch, Windows
+from informer.inference.rescore import trained_data
 from informer.inference.rolling import RATE, Tracking
 from informer.inference.writing import table_of
+from informer.members.network import model_forecast
 from informer.scoring import residuals as conformal
 from informer.scoring.intervals import Calibration, saved_calibration
 from informer.scoring.residuals import Residuals
@@ -320,3 +323,37 @@ def test_the_command_scores_the_intervals_that_it_writes(trained: Trained, folde
     own = metrics[(metrics["metric"] == "coverage80") & (metrics["units"] == "scaled") & (metrics["step"] == "all")]
     covered = own[own["column"] != "all"].set_index("column")["value"]
     assert covered.to_dict() == pytest.approx(expected[covered.index].to_dict(), abs=0.2)
+
+
+def test_curves_of_coverage_and_pinball_are_of_the_formula(folder: Path) -> None:
+    """Of the last epoch's network: intervals by sorting its errors on the calibration windows, in a loop; wider where
+    neighbouring rows differ by more than in all of these."""
+    done("train", "dataset=sample", *SMALL, CSV, "run_dir=run")
+    last = checkpoint.load(Path("run/last.safetensors"))
+    model, data = restore_model(last).eval(), trained_data(last, torch.device("cpu"))
+    with torch.inference_mode():
+        errors, (forecast, actual), changes = [], ([], []), []
+        for windows, kept in ((data.calibration, errors), (data.val, None)):
+            batch = windows.batch(torch.arange(len(windows)))
+            output = model_forecast(model, batch).numpy()
+            changes.append(np.abs(np.diff(batch.enc_x.numpy(), axis=1)).mean(axis=1))
+            if kept is not None:
+                kept.append(np.abs(output - batch.target.numpy()))
+            else:
+                forecast, actual = output, batch.target.numpy()
+    ordered = np.sort(errors[0], axis=0)
+    table = pd.read_csv("run/curves.csv").query("step == 2").set_index("tag")["value"]
+    for level in (80, 95):
+        n, half = len(ordered), np.empty_like(ordered[0])
+        for k in range(len(half)):  # windows of neighbouring rows count as one as far as two rows a step
+            overlap = math.ceil(n / (1 + (n - 1) / (2 * (k + 1))))
+            half[k] = ordered[min(math.ceil((n + overlap) * level / 100), n) - 1, k]
+        half = half * np.maximum(changes[1] / changes[0].max(axis=0), 1.0)[:, None]
+        assert table[f"val/coverage_{level}"] == pytest.approx(100 * (np.abs(forecast - actual) <= half).mean())
+        assert table[f"val/width_{level}"] == pytest.approx(2 * half.mean(), rel=1e-5)
+        low, high = 0.5 - level / 200, 0.5 + level / 200
+        losses = [
+            np.maximum(share * (actual - end), (share - 1) * (actual - end)).mean()
+            for share, end in ((low, forecast - half), (high, forecast + half))
+        ]
+        assert table[f"val/pinball_{level}"] == pytest.approx(np.mean(losses), rel=1e-4)

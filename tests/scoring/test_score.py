@@ -56,6 +56,16 @@ def test_layouts_give_the_same_scores(folder: Path, truth: pd.DataFrame, layout:
     assert "forecast: better than ridge: MSE " in outcome.out
 
 
+def test_a_table_with_ds_has_its_values_in_y(folder: Path, truth: pd.DataFrame) -> None:
+    """Red if another column of numbers of the only series, such as its prices, is taken for one that is forecast."""
+    one = truth.query("unique_id == 'a'").drop(columns="unique_id").assign(price=1.5)
+    one[:70].to_csv("history.csv", index=False)
+    one[70:].to_csv("actuals.csv", index=False)
+    one[70:].assign(theta=one["y"] + 0.5)[["ds", "theta"]].to_csv("forecasts.csv", index=False)
+    done("score", "forecasts=forecasts.csv", "actuals=actuals.csv", "history=history.csv", "output=scores")
+    assert json.loads(Path("scores/scores.json").read_text())["overall"]["forecast"]["mae"] == pytest.approx(0.5)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -10,13 +10,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import ROOT, Trained, call
-from stores import read_series
+from entry_points import ROOT, Trained, call, done
+from forgery import content_of, write_forged
 
 from informer import InputError
-from informer.config.data import LIMIT_KEYS, DatasetConfig, InputFormat
-from informer.read.limits import LIMITS, open_table
-from informer.read.table import read_table
+from informer.data import read
 
 
 @pytest.fixture
@@ -90,24 +88,21 @@ def test_the_limit_of_a_line_counts_lines(packed: bool, end: str, tmp_path: Path
     """Lines of 22 bytes in pieces of a megabyte: red where what is left of a line is carried wrongly."""
     path, content = tmp_path / "a.csv", table(100_000, end)
     path.write_bytes(gzip.compress(content, 1) if packed else content)
-    limits = DatasetConfig(max_line_mb=25e-6)
-    with open_table(path, limits) as (file, *_):
-        assert file.read() == content
-        assert file.seek(0) == 0
-        assert file.read(100) == content[:100]
+    (series,) = read(path, max_line_mb=25e-6)
+    np.testing.assert_array_equal(series.values[:, 0], np.arange(100_000) % 7)
     longer = content + b"2" * 30
     path.write_bytes(gzip.compress(longer, 1) if packed else longer)
-    with open_table(path, limits) as (file, *_), pytest.raises(InputError, match=r"a line of more than 2\.5e-05 MB"):
-        file.read()
+    with pytest.raises(InputError, match=r"a line of more than 2\.5e-05 MB"):
+        read(path, max_line_mb=25e-6)
 
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_the_limit_of_a_file_counts_what_is_unpacked(packed: bool, tmp_path: Path) -> None:
     path, content = tmp_path / "a.csv", table(2000)
     path.write_bytes(gzip.compress(content) if packed else content)
-    read_table(path, DatasetConfig(max_file_mb=len(content) / 1e6))
+    read(path, max_file_mb=len(content) / 1e6)
     with pytest.raises(InputError, match=r"a\.csv: more than .* MB uncompressed; .* dataset.max_file_mb"):
-        read_series(path, DatasetConfig(max_file_mb=(len(content) - 1) / 1e6))
+        read(path, max_file_mb=(len(content) - 1) / 1e6)
 
 
 def test_rows_of_a_parquet_file_are_counted_before_they_are_read(tmp_path: Path) -> None:
@@ -116,17 +111,17 @@ def test_rows_of_a_parquet_file_are_counted_before_they_are_read(tmp_path: Path)
     pd.DataFrame({"date": pd.Timestamp("2024"), "a": np.zeros(1_000_000)}).to_parquet(path)
     assert path.stat().st_size < 100_000
     with pytest.raises(InputError, match="more than 1,000,000 cells"):
-        read_table(path, DatasetConfig(max_cells=1_000_000))
+        read(path, max_cells=1_000_000)
 
 
 @pytest.mark.parametrize("row", [0, 1, 3000])
 def test_the_limit_of_a_cell(row: int, tmp_path: Path) -> None:
     """In the header, in the lines that show the dialect, and after them."""
     lines = table(4000).splitlines()
-    lines[row] = lines[row] + b"x" * (LIMITS.max_cell + 1)
+    lines[row] = lines[row] + b"x" * 131_073
     (tmp_path / "a.csv").write_bytes(b"\n".join(lines))
     with pytest.raises(InputError, match="a cell of more than 131072 characters") as error:
-        read_table(tmp_path / "a.csv")
+        read(tmp_path / "a.csv")
     assert len(str(error.value)) < 1000
 
 
@@ -149,9 +144,9 @@ def test_a_long_cell_does_not_break_resuming(good: Path, trained: Trained) -> No
     assert "(1 of them already done)" in outcome.out
 
 
-def test_a_model_does_not_raise_the_limits() -> None:
+def test_a_model_does_not_lower_or_raise_the_limits(good: Path, trained: Trained) -> None:
     """They are the user's; a checkpoint may be from anyone."""
-    of_model = DatasetConfig(max_file_mb=1e9, max_line_mb=1e9, max_cell=1)
-    for given, expected in ((InputFormat(), LIMITS), (InputFormat(max_line_mb=3.0), DatasetConfig(max_line_mb=3.0))):
-        used = given.applied_to(of_model)
-        assert all(getattr(used, name) == getattr(expected, name) for name in LIMIT_KEYS)
+    content = content_of(trained.run_dir / "best.safetensors")
+    content["config"]["dataset"]["max_cells"] = 1
+    write_forged(Path("forged.safetensors"), content)
+    done("predict", "checkpoint=forged.safetensors", "input=in/good.csv", "output=out")

@@ -13,18 +13,12 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from entry_points import CSV, SMALL, Trained, call, done, killed, launch, refusal
-from scored import member
+from entry_points import CSV, ROOT, SMALL, Trained, call, done, flat, killed, launch, refusal
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import backend_context, plugin_data_pb2
 
 from informer import checkpoint
 from informer.checkpoint import restore_model
-from informer.config.conversion import flat
-from informer.config.hydra_compose import compose
-from informer.data.dataset import Data, build_data
-from informer.members.network import model_forecast
-from informer.scoring.evaluate import evaluate, fit_baselines
 
 needs_mlflow = pytest.mark.skipif(
     importlib.util.find_spec("mlflow") is None, reason="needs mlflow (pip install mlflow-skinny)"
@@ -56,13 +50,6 @@ def tracked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run_dir
 
 
-@pytest.fixture(scope="module")
-def data() -> Data:
-    named = (word.split("=") for word in SMALL if "tracker" not in word)
-    small = {key: int(value) if value.isdigit() else value for key, value in named}
-    return build_data(compose({"dataset": "sample", **small}), torch.device("cpu"))
-
-
 def test_the_table_has_the_points_of_tensorboard(tracked: Path) -> None:
     events = tensorboard(tracked)
     points = [(tag, each.step, each.value) for tag in events.Tags()["scalars"] for each in events.Scalars(tag)]
@@ -80,13 +67,13 @@ def test_a_figure_each_epoch(tracked: Path) -> None:
     assert figures[0].encoded_image_string != figures[1].encoded_image_string
 
 
-def test_baselines_are_drawn_at_their_validation_loss(tracked: Path, data: Data) -> None:
-    """Red if they are scored on other rows or units than the network's loss."""
-    table = {(tag, step): value for tag, step, value in read_csv(tracked)}
-    for baseline in fit_baselines(data):
-        errors = evaluate(member(baseline, len(data.targets)), data.val, data).overall("")
-        for epoch in (1, 2):
-            assert table[f"val/loss_{baseline.name.replace(' ', '_')}", epoch] == pytest.approx(errors["mse"], rel=1e-5)
+def test_the_seasonal_naive_is_drawn_at_its_validation_loss(tracked: Path) -> None:
+    """The last day again, in the units of training, over the first half of validation, whose other half calibrates."""
+    frame = pd.read_csv(ROOT / "data/sample.csv", nrows=320).drop(columns="date")
+    scaled = ((frame - frame[:200].mean()) / frame[:200].std(ddof=0)).to_numpy()
+    errors = [(scaled[row : row + 6] - scaled[row - 24 : row - 18]) ** 2 for row in range(200, 220)]
+    drawn = [value for tag, _, value in read_csv(tracked) if tag == "val/loss_seasonal_naive"]
+    assert drawn == pytest.approx([np.mean(errors)] * 2, rel=1e-5)
 
 
 def test_losses_are_a_table_and_a_picture(tracked: Path) -> None:
@@ -108,38 +95,6 @@ def test_a_damaged_table_of_losses_is_one_line(tracked: Path, folder: Path) -> N
         assert "run/losses.csv: expected a table of losses (epoch, train_loss, val_loss)" in refusal(
             "report", "input=run"
         )
-
-
-def test_coverage_and_pinball_are_of_the_formula(tracked: Path, data: Data) -> None:
-    """Of the last epoch's network: intervals by sorting its errors on the calibration windows, in a loop; wider where
-    neighbouring rows differ by more than in all of these."""
-    model = restore_model(checkpoint.load(tracked / "last.safetensors")).eval()
-    with torch.inference_mode():
-        errors, (forecast, actual), changes = [], ([], []), []
-        for windows, kept in ((data.calibration, errors), (data.val, None)):
-            batch = windows.batch(torch.arange(len(windows)))
-            output = model_forecast(model, batch).numpy()
-            changes.append(np.abs(np.diff(batch.enc_x.numpy(), axis=1)).mean(axis=1))
-            if kept is not None:
-                kept.append(np.abs(output - batch.target.numpy()))
-            else:
-                forecast, actual = output, batch.target.numpy()
-    ordered = np.sort(errors[0], axis=0)
-    table = {tag: value for tag, step, value in read_csv(tracked) if step == 2}
-    for level in (80, 95):
-        n, half = len(ordered), np.empty_like(ordered[0])
-        for k in range(len(half)):  # windows of neighbouring rows count as one as far as two rows a step
-            overlap = math.ceil(n / (1 + (n - 1) / (2 * (k + 1))))
-            half[k] = ordered[min(math.ceil((n + overlap) * level / 100), n) - 1, k]
-        half = half * np.maximum(changes[1] / changes[0].max(axis=0), 1.0)[:, None]
-        assert table[f"val/coverage_{level}"] == pytest.approx(100 * (np.abs(forecast - actual) <= half).mean())
-        assert table[f"val/width_{level}"] == pytest.approx(2 * half.mean(), rel=1e-5)
-        low, high = 0.5 - level / 200, 0.5 + level / 200
-        losses = [
-            np.maximum(share * (actual - end), (share - 1) * (actual - end)).mean()
-            for share, end in ((low, forecast - half), (high, forecast + half))
-        ]
-        assert table[f"val/pinball_{level}"] == pytest.approx(np.mean(losses), rel=1e-4)
 
 
 @pytest.mark.slow
