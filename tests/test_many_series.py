@@ -241,6 +241,7 @@ def test_a_series_that_is_not_there_is_one_line(command: str, run: Path, folder:
     assert not list(folder.rglob("*.png"))
 
 
+@pytest.mark.slow
 def test_series_named_by_two_columns(folder: Path) -> None:
     """Forecasts in all forms have both columns, as text of the file, and are those with one column of joined names."""
     keys = {("01", "x"): "north", ("01", "y, z"): "south", ("2", "x"): "west"}
@@ -279,6 +280,7 @@ def shops(n_closed: int, n_late: int = 1, n: int = 10) -> pd.DataFrame:
     return pd.concat(parts).astype({"promo": int})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["model=zero", "model=linear"])
 def test_closed_shops_are_not_forecast(model: str, folder: Path) -> None:
     """Red if the past of a closed shop is forecast next to the others' future, or one that is late is left out."""
@@ -300,6 +302,7 @@ def test_series_that_end_at_many_times_are_all_forecast(folder: Path) -> None:
     assert pd.read_csv(next((folder / "o" / "forecasts").glob("*.csv")))["shop"].nunique() == 10
 
 
+@pytest.mark.slow
 def test_covariates_of_closed_shops_are_not_demanded(folder: Path) -> None:
     """Red if `future` must contain shops that are not forecast."""
     frame = shops(1, n_late=0)
@@ -316,6 +319,7 @@ def test_covariates_of_closed_shops_are_not_demanded(folder: Path) -> None:
     assert pd.read_csv("o/shops.forecast.csv")["shop"].nunique() == 9
 
 
+@pytest.mark.slow
 def test_fewer_rows_than_trained_need_covariates_for_these_only(folder: Path) -> None:
     """The rows after the horizon repeat its last covariates. Red if more are demanded, or others are read."""
     frame = shops(0, n_late=0, n=2)

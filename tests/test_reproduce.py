@@ -53,10 +53,13 @@ def test_the_cells_of_the_paper() -> None:
     assert [cell.duet for cell in reproduce_cells.cells("long")[3:5]] == [0.429, 0.279]
 
 
-SLOW = [pytest.param(model, marks=pytest.mark.slow) for model in ("informer2020", "informer_full", "informer_ridge")]
+SLOW = [
+    pytest.param(model, marks=pytest.mark.slow)
+    for model in ("linear", "informer2020", "informer_full", "informer_ridge")
+]
 
 
-@pytest.mark.parametrize("model", ["informer", "linear", *SLOW])
+@pytest.mark.parametrize("model", ["informer", *SLOW])
 def test_every_run_is_a_configuration(model: str) -> None:
     """Red if a key is misspelt or a length does not go with the model."""
     tables = ["M", "S", "long"] if model in reproduce_cells.ANY_HORIZON else ["M"]

@@ -42,6 +42,7 @@ def test_inspect_proposes_them_and_predict_reads_alike(folder: Path) -> None:
     pd.testing.assert_frame_equal(model.predict(worded), model.predict(empty))
 
 
+@pytest.mark.slow
 def test_a_forecast_can_name_other_words(folder: Path) -> None:
     """Red when `predict` cannot read a file that writes its gaps in another way than the training data."""
     empty, _ = frames(320)

@@ -7,7 +7,16 @@ import pytest
 from golden_runs import RUNS, STORED, differences, run
 
 
-@pytest.mark.parametrize("name", RUNS)
+SLOW = {
+    *("informer_mae", "informer_offset", "informer_static", "linear_panel", "small_patches", "stack_hours"),
+    *("tiny_counts", "tiny_one_pass", "tiny_quantile", "tiny_step", "tiny_student_t", "zero_trained"),
+}
+"""Runs that take longer than the others, which have gaps, columns known ahead and panels too."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in RUNS]
+)
 def test_numbers_stay(name: str, folder: Path) -> None:
     """Red if a number in a file that a command writes is not the stored one."""
     stored = json.loads((STORED / f"{name}.json").read_text(encoding="utf-8"))

@@ -241,6 +241,7 @@ def test_a_short_validation_part_is_not_divided(folder: Path) -> None:
     assert checkpoint.load(Path("short")).calibration == {}
 
 
+@pytest.mark.slow
 def test_coverage_is_counted_over_the_test_windows(trained: Trained, folder: Path) -> None:
     """By hand, from forecasts with intervals at every origin of the test part."""
     frame = pd.read_csv(ROOT / "data/sample.csv", parse_dates=["date"])

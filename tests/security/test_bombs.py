@@ -171,6 +171,7 @@ def test_entities_of_a_workbook_do_not_unfold(folder: Path) -> None:
     assert "aaaaaaaaaa" not in outcome.out + outcome.err
 
 
+@pytest.mark.slow
 def test_a_job_goes_on_with_the_other_files(folder: Path, trained: Trained) -> None:
     (folder / "in").mkdir()
     for name in ("commas.csv.gz", "wide.csv", "wide.parquet", "far.xlsx"):

@@ -254,6 +254,7 @@ def test_answers_are_counted_and_logged_with_the_id_of_the_request(served: Serve
     assert counted['informer_request_seconds_count{path="/forecast"}'] >= 1
 
 
+@pytest.mark.slow
 def test_a_newer_model_is_read_without_a_restart(trained: Trained, folder: Path) -> None:
     """Red if a run that was trained again is not read, or a file that cannot be read ends the service."""
     shutil.copytree(trained.run_dir, "run")
@@ -269,6 +270,7 @@ def test_a_newer_model_is_read_without_a_restart(trained: Trained, folder: Path)
         assert service.ask("GET", "/describe").json["models"][0]["changed"] not in before
 
 
+@pytest.mark.slow
 def test_a_service_that_is_stopped_at_once_ends(trained: Trained) -> None:
     """Red if a signal between the first line and the first request is lost."""
     with serving():
@@ -286,6 +288,7 @@ def test_the_page_loads_nothing_from_elsewhere(served: Served) -> None:
         assert "default-src 'none'" in page.headers["content-security-policy"]
 
 
+@pytest.mark.slow
 def test_a_body_that_never_ends_is_given_up(trained: Trained) -> None:
     """Red if a client that sends nothing more keeps its place: the service would wait for it forever."""
     with serving(f"checkpoint={trained.run_dir}", "timeout=0.2", "max_requests=1") as service:
@@ -301,6 +304,7 @@ def test_a_body_that_never_ends_is_given_up(trained: Trained) -> None:
         assert service.ask("GET", "/health").status == 200
 
 
+@pytest.mark.slow
 def test_too_many_requests_are_refused_and_one_in_progress_is_answered_before_the_end(trained: Trained) -> None:
     """Red if the second of two waits, or SIGTERM cuts off what has begun."""
     content = text(history(0)).encode()
@@ -364,6 +368,7 @@ def test_several_series_with_covariates_known_ahead(folder: Path) -> None:
     assert all("frame: expected at most 3 series, found 4; send fewer" in each.error for each in many)
 
 
+@pytest.mark.slow
 def test_an_address_in_use_is_one_line(trained: Trained) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         outcome = call("serve", f"checkpoint={trained.run_dir}", f"port={taken.getsockname()[1]}")

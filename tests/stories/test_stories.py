@@ -60,7 +60,11 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return train
 
 
-@pytest.mark.parametrize("story", STORIES, ids=str)
+@pytest.mark.parametrize(
+    "story",
+    [pytest.param(story, marks=[pytest.mark.slow] if re.search(table.SLOW, str(story)) else []) for story in STORIES],
+    ids=str,
+)
 def test_it_happens_as_told(
     story: Story, folder: Path, data_dir: Path, prepared: Prepared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
