@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from golden_runs import RUNS, STORED, differences, run
 
-
 SLOW = {
     *("informer_mae", "informer_offset", "informer_static", "linear_panel", "small_patches", "stack_hours"),
     *("tiny_counts", "tiny_one_pass", "tiny_quantile", "tiny_step", "tiny_student_t", "zero_trained"),

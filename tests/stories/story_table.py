@@ -30,8 +30,8 @@ STATUSES = {r" watch ": {0, 10, 12}, r" score log=": {2}}
 """Exit statuses other than 0 that a page explains: verdicts of watch; on the first morning nothing can be scored."""
 
 SLOW = (
-    r"paper's experiments|Scored on a split|Trained on your file|Exchange the attention|Decoding and LSTMa|Lags as further|"
-    r"Series embeddings|Which forecaster is best|A container"
+    r"paper's experiments|Scored on a split|Trained on your file|Exchange the attention|Decoding and LSTMa|"
+    r"Lags as further|Series embeddings|Which forecaster is best|A container"
 )
 """Stories that take longer than three seconds, by their headings."""
 
