@@ -183,12 +183,21 @@ def unquoted(word: str) -> str:
     return f"{key}={unescaped(value)}" if value[:1] == "[" else word
 
 
+_NOT_UTF_8 = re.compile("[\udc80-\udcff]")
+"""Bytes of the name of a file, as Python reads them."""
+
+
 def command_line(words: Sequence[str]) -> str:
     """A command as a shell reads it. Words with apostrophes are in double quotes, where `shlex.join` writes five signs
-    for each."""
-    return " ".join(
-        f'"{word}"' if "'" in word and not re.search(r'["$`\\!]', word) else shlex.quote(word) for word in words
-    )
+    for each; names of files that are not UTF-8 are bytes in `$'...'`, which bash and zsh read."""
+
+    def quoted(word: str) -> str:
+        if _NOT_UTF_8.search(word):
+            signs = re.sub(rb"[^ -&(-\[\]-~]", lambda sign: rb"\x%02x" % sign[0][0], os.fsencode(word))
+            return f"$'{signs.decode()}'"
+        return f'"{word}"' if "'" in word and not re.search(r'["$`\\!]', word) else shlex.quote(word)
+
+    return " ".join(map(quoted, words))
 
 
 Word = str | tuple[str, Any]

@@ -1,13 +1,14 @@
 """The log of forecasts: rows for each morning, scored later; pandas is the oracle of the scores."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, done, refusal
+from entry_points import SMALL, call, done, refusal
 
 from informer import checkpoint
 
@@ -114,11 +115,15 @@ def test_forecasts_of_the_model_that_comes_trained_are_logged(folder: Path) -> N
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
 def test_a_file_name_that_is_not_utf_8_is_logged(folder: Path) -> None:
-    """Red if its bytes end in an error where names are written: reports, logs, folders."""
+    """Red if its bytes end in an error where names are written: reports, logs, folders; or if a shell reads another
+    name in the command that repeats the forecast."""
     Path("in").mkdir()
     files = [os.fsdecode(name) for name in (b"in/a\xff.csv", b"in/b.csv")]
     for file in files:
         rows().query("shop == 'a'").drop(columns="shop").head(300).to_csv(file, index=False)
     done("forecast", "in", "horizon=24", "output=out", LOG)
-    done("forecast", files[0], "horizon=24", "output=alone", LOG)
+    answer = call("forecast", files[0], "horizon=24", "output=alone", LOG)
+    command = next(line for line in answer.out.splitlines() if line.startswith("Repeat")).removeprefix("Repeat")
+    words = subprocess.run(["bash", "-c", rf"printf '%s\n' {command}"], capture_output=True, check=True).stdout
+    assert words.splitlines()[:3] == [b"informer", b"forecast", os.fsencode(files[0])]
     assert {*pd.read_csv("forecasts.log.csv", dtype=str)["series"].fillna("")} == {"", "a\ufffd", "b"}
