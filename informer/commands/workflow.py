@@ -51,12 +51,12 @@ from informer.inference.journal import ERROR
 from informer.inference.model import Answer, TrainedModel, interval_notes
 from informer.inference.rolling import held_out
 from informer.inference.totals import LEVELS, Totals, totals
+from informer.inference.untrained import without_labels
 from informer.inference.writing import LONG_FILE, Writer, to_long
 from informer.inference.zero import ZeroModel, rows_known
 from informer.networks.ops.zero_inputs import HISTORY
-from informer.read.columns import are_labels
 from informer.read.frequency import adjective, lasting
-from informer.read.series import Series, column_values
+from informer.read.series import Series
 from informer.read.table import name_of, without
 from informer.report.forecasts import add_totals, expectation, untrained_content, written_forecasts
 from informer.report.page import to_html
@@ -383,11 +383,9 @@ def _forecast_untrained(
     series, write the page, and print the summary. Arguments as in `_forecast_trained`; `tried`: after a
     training that did not lower the error."""
     columns, dataset = targets_of(subject.panel[0], settings), subject.dataset
-    labels = [name for name in columns if are_labels(name, column_values(subject.panel[0], [name])[:, 0])]
     said = ""
-    if settings.target is None and 0 < len(labels) < len(columns):
-        columns = [name for name in columns if name not in labels]
-        said = f"{listed(labels, 4)}: which, when or where, so not forecast; target=COLUMN forecasts one"
+    if settings.target is None:
+        columns, said = without_labels(subject.panel[0], columns)
     panel = [replace(series, series_col=dataset.series_col) for series in subject.panel]
     open_series, closed = without_ended(panel, dataset.ended) if subject.n_files == 1 else (panel, "")
     known, far = None, list[str]()

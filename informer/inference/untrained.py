@@ -1,5 +1,6 @@
 """Tables that are forecast without training: reads their series, and the columns known ahead of them."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,12 +18,14 @@ from informer.data.panel import read_panel
 from informer.inference.ahead import Known
 from informer.inference.zero import ZeroModel
 from informer.read.checks import ends_without
-from informer.read.columns import CategoryReader, coded, is_text, repeated_text
+from informer.read.columns import CategoryReader, are_labels, coded, is_text, repeated_text
 from informer.read.rows import count_note
-from informer.read.series import Frame, frame_of, path_of, table_of_file
+from informer.read.series import Frame, Series, column_values, frame_of, path_of, table_of_file
 from informer.read.shapes import prepared, with_series_names
 from informer.read.table import Table, cells_of_content, name_of, table_of_frame, without
 from informer.read.time_columns import find_time_column
+
+log = logging.getLogger(__name__)
 
 NOTHING_FITTED = Rule()
 
@@ -31,6 +34,16 @@ def categories_ahead(table: Table, known: Sequence[str], key: str | None, target
     """The columns known ahead that are categories: text in the history."""
     others = [name for name in known if name in table.columns and name not in (key, *key_columns(key))]
     return without([*repeated_text(table, [name for name in others if is_text(table, name)])], [target or ""])
+
+
+def without_labels(series: Series, columns: Sequence[str]) -> tuple[list[str], str]:
+    """The columns to forecast where no target is named, and a line on ids, codes, years and places, which are not; all
+    if there are no others."""
+    labels = [name for name in columns if are_labels(name, column_values(series, [name])[:, 0])]
+    if len(labels) in (0, len(columns)):
+        return [*columns], ""
+    said = f"{listed(labels, 4)}: which, when or where, so not forecast; target=COLUMN forecasts one"
+    return without(columns, labels), said
 
 
 def check_ahead(ahead: Table, table: Table, named: Sequence[str]) -> None:
@@ -144,7 +157,11 @@ def untrained(
             f"future: expected a column known ahead that the data have too, one of {listed(columns)}, found "
             f"{listed(known)}"
         )
-    targets = without(columns, names) if target is None else [target]
+    targets = [target or ""]
+    if target is None:
+        targets, said = without_labels(panel[0], without(columns, names))
+        if said:
+            log.warning(f"{name}: {said}")
     if not names:
         return ZeroModel(panel, targets, device=device)
     futures, new, own = list[Future](), dict[str, Future](), {each.name for each in panel}
