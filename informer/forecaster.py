@@ -389,8 +389,8 @@ class Forecaster:
         Args:
             frame: history: a table or series whose times are a column or the index, or the path of a file. A trained
                 model needs seq_len rows, its columns in any order, and allows additional ones; the pretrained network
-                needs 2 (1 with `dataset={"frequency": ...}`), and without a target forecasts all columns but ids, codes,
-                years and places. With several series, a column names them.
+                needs 2 (1 with `dataset={"frequency": ...}`), and without a target forecasts all columns but ids,
+                codes, years and places. With several series, a column names them.
             horizon: rows to forecast, a span such as "1day" or a date; None: that of the constructor, or of the
                 pretrained network as far as columns are known ahead. Rows beyond one pass are forecast recursively and
                 marked in a column `rolled`.
