@@ -11,7 +11,6 @@ from informer.config.data import Calendar, DatasetConfig, ScalerConfig
 from informer.config.model import WindowSizes
 from informer.data.columns import Roles
 from informer.data.dataset import Data, lay_out, read_source
-from informer.data.panel import read_panel
 from informer.data.windows import DataUnits, Store
 from informer.read.rows import Report
 from informer.read.series import Reading, Series, table_of_file
@@ -72,18 +71,6 @@ def series_from_table(
 def checked(frame: pd.DataFrame, config: DatasetConfig, name: str, **how: Any) -> tuple[Series | None, Report]:
     """The series of a frame, None if it cannot be read, and all that is said about it."""
     return Reading(table_of_frame(frame, name), config, name).check(**how)
-
-
-def read_written(table: pd.DataFrame | str, folder: Path, **settings: object) -> Series:
-    """A frame, or the text of a file, that was written as f.csv."""
-    (folder / "f.csv").write_text(table if isinstance(table, str) else table.to_csv(index=False), encoding="utf-8")
-    return read_series(folder / "f.csv", DatasetConfig(**settings))
-
-
-def panel_written(table: pd.DataFrame | str, folder: Path, **settings: object) -> list[Series]:
-    """The same for a file of several series."""
-    (folder / "f.csv").write_text(table if isinstance(table, str) else table.to_csv(index=False), encoding="utf-8")
-    return read_panel([folder / "f.csv"], DatasetConfig(**settings))
 
 
 def read_series(path: Path, config: DatasetConfig) -> Series:

@@ -7,16 +7,24 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from dataset_cases import dataset
+import yaml
 from entry_points import ROOT
 
 from informer import InputError
+from informer.config.conversion import node_of
+from informer.config.data import DatasetConfig
 from informer.data.columns import Roles
 from informer.data.dataset import read_source
 from informer.read.files import find_file
 from informer.read.split import cut_rows
 
 DATASETS = sorted(path.stem for path in (ROOT / "conf/dataset").glob("*.yaml"))
+
+
+def dataset(name: str) -> DatasetConfig:
+    """`conf/dataset/<name>.yaml`, checked by the schema."""
+    node = yaml.safe_load(((ROOT / "conf/dataset") / f"{name}.yaml").read_text())
+    return node_of(DatasetConfig, node)
 
 
 @pytest.mark.parametrize("name", DATASETS)

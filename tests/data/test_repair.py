@@ -6,7 +6,6 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 import pytest
-from dataset_cases import made, write
 from entry_points import call, done
 from stores import checked, series_from_frame
 
@@ -18,6 +17,21 @@ from informer.data.diagnosis import Examined, in_words, survey_file
 from informer.read.outliers import outliers
 
 COLUMNS = ["a", "b", "c"]
+
+
+def made(n: int = 300, freq: str = "h", start: str = "2020-01-01") -> pd.DataFrame:
+    """n rows, three columns of numbers; the target of most tests, `b`, is in the middle."""
+    random = np.random.default_rng(7)
+    dates = pd.date_range(start, periods=n, freq=freq)
+    columns = {"a": random.normal(3, 2, n), "b": random.normal(-9, 0.1, n), "c": random.random(n)}
+    # few digits, so that every parser reads back what was written
+    return pd.DataFrame({"date": dates, **{name: column.round(6) for name, column in columns.items()}})
+
+
+def write(frame: pd.DataFrame, path: Path) -> Path:
+    """A CSV file from which the same numbers are read back."""
+    frame.to_csv(path, index=False)
+    return path
 
 
 def holed(frame: pd.DataFrame) -> pd.DataFrame:

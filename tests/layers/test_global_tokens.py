@@ -9,7 +9,6 @@ from informer import InputError
 from informer.checkpoint import attention_node, build_model
 from informer.members.network import ForecastModel
 from informer.networks import InformerConfig
-from informer.networks.layers.attention_layer import AttentionLayer
 
 ETC = attention_node("etc") | {"radius": 2, "n_global": 0}
 BIGBIRD = attention_node("bigbird_etc") | {"window": 4, "n_global": 0, "n_random": 2}
@@ -23,7 +22,7 @@ def network(attn: dict = ETC, **config: object) -> ForecastModel:
     return build_model(given, DIMS, attn=attn, decoder_attn=full, cross_attn=full).double()
 
 
-def attended(layer: AttentionLayer, tokens: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+def attended(layer: torch.nn.Module, tokens: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """What attention adds to tokens and to rows, of radius 2."""
     n_heads, e, out = layer.n_heads, layer.attention.spec.d_head, []
 
