@@ -148,7 +148,7 @@ def test_what_is_refused(stores: tuple[Path, pd.DataFrame]) -> None:
 
 
 def test_series_without_history_are_named(stores: tuple[Path, pd.DataFrame]) -> None:
-    """In sums of the pretrained network, by a trained one, and in Python; red if rows ahead of a series that the
+    """In sums and explanations of the pretrained network, and by a trained one; red if rows ahead of a series that the
     history lacks are dropped silently, or if those of one that has history are refused."""
     rows, ahead = pd.read_csv("stores.csv"), pd.read_csv("ahead.csv")
     some = rows[rows["store"] != "s4"]
@@ -158,10 +158,11 @@ def test_series_without_history_are_named(stores: tuple[Path, pd.DataFrame]) -> 
         ["predict", "checkpoint=static", "input=some.csv"],
     ):
         assert "s4" in refusal(*given, "future=ahead.csv", "output=new")
-    for model in (Forecaster(target="sales"), Forecaster.load("static")):
+    untrained, trained = Forecaster(target="sales"), Forecaster.load("static")
+    for method in (untrained.totals, untrained.explain, trained.predict):
         with pytest.raises(InputError, match="s4"):
-            model.predict(some, future=ahead)
-        assert model.predict(some, future=ahead[ahead["store"] != "s4"])["store"].nunique() == 5
+            method(some, future=ahead)
+        assert len(method(some, future=ahead[ahead["store"] != "s4"]))
     Path("in").mkdir()
     for name in ("some", "stores"):  # which share the rows ahead
         shutil.copy(f"{name}.csv", "in")
