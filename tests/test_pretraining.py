@@ -168,6 +168,7 @@ def small(monkeypatch, tmp_path):
     return pretrain.Settings(steps=24, batch_size=32, rate=5e-3, warm_up=5, **run)
 
 
+@pytest.mark.slow
 def test_training_reduces_the_loss_and_starts_from_saved_weights(small, tmp_path):
     state = pretrain.train(small)
     network, saved = pretrain.load(tmp_path / "a")
@@ -181,6 +182,7 @@ def test_training_reduces_the_loss_and_starts_from_saved_weights(small, tmp_path
     assert pretrain.load(tmp_path / "b")[1].network == small.network
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_as_if_it_had_not_been_stopped(small, tmp_path):
     """Red if the optimiser, the average, the rate or the next series are others after a stop: within the series that
     are generated at once, and with two views of each."""

@@ -13,7 +13,13 @@ from informer import Forecaster
 MODELS = sorted(path.stem for path in (ROOT / "conf/model").glob("*.yaml") if "schema" not in path.stem)
 
 
-@pytest.mark.parametrize("name", MODELS)
+LARGE = [pytest.mark.slow]
+"""Of the models with the sizes of the paper, of which a run takes ten seconds."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=LARGE if name.startswith("informer") else []) for name in MODELS]
+)
 def test_a_model_keeps_its_contract(name: str, folder: Path) -> None:
     """Red if a command needs more of a model than its files say, if scores of the same weights differ, or if the
     forecasts of a file are not those of its table, or all the same."""

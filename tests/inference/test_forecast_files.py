@@ -41,6 +41,7 @@ def forecast_bytes(checkpoint: Path, path: Path, named: dict[str, str]) -> bytes
     return written.read_bytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     drawn=tables(n_rows=(12, 40), steps=STEPS, columns=st.just(COLUMNS)),

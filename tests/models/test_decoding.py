@@ -98,6 +98,7 @@ def stepped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
+@pytest.mark.slow
 def test_what_was_trained_is_scored_again_as_it_was(stepped: Path, folder: Path) -> None:
     """Red if decoding or offset are not saved, or eval reads other windows than training scored."""
     saved = checkpoint.load(stepped).config["model"]

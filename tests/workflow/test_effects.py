@@ -248,6 +248,7 @@ def new_shops() -> tuple[pd.DataFrame, list[str], pd.Timestamp]:
     return pd.concat(frames, ignore_index=True), [f"s{place:02}" for place in range(40)], dates[DAYS]
 
 
+@pytest.mark.slow
 def test_shops_without_history_are_forecast_from_those_of_their_format(folder: Path) -> None:
     """Against what 40 shops sold after they had opened; red if a new shop has the level of another format, if its own
     promotions have no effect, if its 80 % intervals are those of shops with history (which cover less than half), if
@@ -285,6 +286,7 @@ def test_shops_without_history_are_forecast_from_those_of_their_format(folder: P
     assert means[:, 1].sum() / means[:, 0].sum() == pytest.approx(1.5, rel=0.1)
 
 
+@pytest.mark.slow
 def test_new_shops_of_a_new_format_have_the_mean_of_all(folder: Path) -> None:
     """Red if it is not said that no shop is like them, or if rows that are missing are not named."""
     frame, names, first = new_shops()
