@@ -195,7 +195,8 @@ HOURLY = ["dataset.duplicates=mean", "dataset.frequency=h"]
 
 def test_rows_ahead_that_do_not_fit_the_history(folder: Path) -> None:
     """Red if `informer forecast` leaves out a column of future= that the history lacks without a word, reads rows at
-    longer steps, forecasts more steps than rows at shorter steps reach, or names a cure that does not work."""
+    longer steps, forecasts more steps than rows at shorter steps reach, names a cure that does not work, or adds to the
+    question how dates are meant that they are none."""
     times, rng = pd.date_range("2024-01-01", periods=4 * 24 * 12, freq="15min"), np.random.default_rng(0)
     temp = 10 + np.sin(np.arange(len(times)) * 2 * np.pi / 96) + rng.normal(size=len(times))
     whole = pd.DataFrame({"date": times, "load": 3 * temp, "temp": temp})
@@ -206,7 +207,10 @@ def test_rows_ahead_that_do_not_fit_the_history(folder: Path) -> None:
     ahead.rename(columns={"temp": "tmp"}).to_csv("typo.csv", index=False)
     ahead[::4].to_csv("hours.csv", index=False)
     ahead.to_csv("ahead.csv", index=False)
+    few = ahead[:10].assign(date=pd.date_range("2025-02-01", periods=10).strftime("%d/%m/%Y"))
+    few.to_csv("unclear.csv", index=False)
     run = ["target=load", "output=out", "overwrite=true"]
+    assert len(call("forecast", "past.csv", "future=unclear.csv", *run).err.splitlines()) == 1
     lines = [
         (["past.csv", "future=wind.csv"], "has no column 'wind'; leave it out, or set future_covariates=[temp]"),
         (["past.csv", "future=typo.csv"], "has no column 'tmp'; did you mean 'temp'?"),
@@ -222,3 +226,20 @@ def test_rows_ahead_that_do_not_fit_the_history(folder: Path) -> None:
     ):
         done("forecast", *words, *run)
     assert len(pd.read_csv("out/forecasts/hourly.forecast.csv")) == 24
+
+
+def test_numbered_rows_ahead_in_a_named_column(folder: Path) -> None:
+    """Red if the time column that was named is looked for again in future=, where numbers of rows have no usual name,
+    or if rows ahead, which are not summed, are said to be."""
+    numbers, rng = np.arange(200), np.random.default_rng(0)
+    whole = pd.DataFrame({"lot": numbers, "size": rng.normal(size=200), "line": 1}).assign(load=lambda x: 3 * x["size"])
+    whole[:190].to_csv("past.csv", index=False)
+    whole[190:].drop(columns=["load", "line"]).to_csv("ahead.csv", index=False)
+    words = ["target=load", "dataset.time_col=lot", "dataset.time_format=step"]
+    done("forecast", "past.csv", "future=ahead.csv", "output=out", *words)
+    assert pd.read_csv("out/forecasts/past.forecast.csv")["lot"].tolist() == numbers[190:].tolist()
+    ahead = pd.concat([whole[190:].drop(columns="load").assign(line=name) for name in (1, 2)])
+    ahead.to_csv("lines.csv", index=False)
+    summed = call("forecast", "past.csv", "future=lines.csv", "output=sums", *words, "dataset.duplicates=sum")
+    assert "lines.csv: duplicate timestamp" in summed.err
+    assert "summed" not in summed.err + summed.out

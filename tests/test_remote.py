@@ -9,13 +9,15 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import web
 from entry_points import ROOT, SMALL, Outcome, call, done, refused
 from forgery import content_of, write_forged
 
-from informer import Forecaster
+from informer import Forecaster, InputError
+from informer.data import read
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -90,6 +92,19 @@ def test_a_forecast_from_a_store(run: Path, store: Any, tmp_path: Path) -> None:
     store.pipe_file("/in/own.csv", BODY[: BODY.rindex(b"\n", 0, -1) + 1])
     assert predicted(run, "input=memory://in/own.csv", outputs[2]).status == 0
     assert (tmp_path / "later" / "own.forecast.csv").read_bytes() != texts[0]
+
+
+def test_series_of_files_of_a_store(store: Any, tmp_path: Path) -> None:
+    """Red if `informer.data.read` does not copy addresses, alone or in a list, or reads a list of tables as paths."""
+    store.pipe_file("/in/own.csv", BODY)
+    (tmp_path / "other.csv").write_bytes(BODY)
+    (own,), both = read("memory://in/own.csv"), read(["memory://in/own.csv", tmp_path / "other.csv"])
+    assert [each.name for each in both] == ["own", "other"]
+    for each in both:
+        np.testing.assert_array_equal(each.values, own.values)
+    for tables in ([], [pd.read_csv(tmp_path / "other.csv")]):
+        with pytest.raises(InputError, match="source: expected paths of files in a list"):
+            read(tables)
 
 
 @pytest.mark.parametrize("wanted", ["memory://in", "memory://in/*.csv"])

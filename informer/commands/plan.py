@@ -288,7 +288,7 @@ def with_future(settings: ForecastConfig) -> tuple[ForecastConfig, list[str], li
             if columns:
                 known, settings = known or columns, replace(settings, future=settings.input)
     if table is not None:
-        check_ahead(later, table, settings.future_covariates)
+        check_ahead(later, table, settings.future_covariates, config.time_col)
     if known and settings.future is None:
         raise InputError(
             "future_covariates: expected their values for the rows to forecast, in rows at the end without the "

@@ -148,10 +148,10 @@ def futures_of_table(
             f"{table.name}: future covariates missing: {listed(lacking)}; found the columns {listed(table.columns)}"
         )
     series_col, time_col = (name if name in table.columns else None for name in (config.series_col, config.time_col))
-    config = replace(config, columns=list(columns), series_col=series_col, time_col=time_col, since=None)
-    reading = Reading(table, config, table.name, trained_format=trained_format)
+    how = replace(config, columns=list(columns), series_col=series_col, time_col=time_col, since=None, duplicates=None)
+    reading = Reading(table, how, table.name, trained_format=trained_format)
     if config.time_format is not None and reading.rows.timestamps.isna().all():  # written in another format
-        reading = Reading(table, replace(config, time_format=None), table.name, trained_format=trained_format)
+        reading = Reading(table, replace(how, time_format=None), table.name, trained_format=trained_format)
     rows, begins = reading.timed(), [0, *reading.ends]
     if config.duplicates in ("mean", "sum") and config.frequency is not None:
         step = Frequency.parse(config.frequency)

@@ -6,14 +6,14 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import compress
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from informer.base.errors import ColumnError, InputError, listed
+from informer.base.errors import ColumnError, FileError, InputError, listed
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, Ended, plain_settings
 from informer.config.fields import check
@@ -22,6 +22,7 @@ from informer.read.columns import CategoryReader
 from informer.read.dialect import Dialect
 from informer.read.files import find_files
 from informer.read.parse import release_free
+from informer.read.remote import copies
 from informer.read.rows import Report
 from informer.read.series import Reading, Series, column_values, frame_of, table_of_file
 from informer.read.shapes import prepared
@@ -104,18 +105,21 @@ def read(source: object, **settings: Any) -> list[Series]:
     """The checked series of files or of a table, as commands read them.
 
     Args:
-        source: a file, a list of files, a folder or pattern, or a table of pandas, polars or pyarrow.
+        source: a file or its address, a list of files, a folder or pattern, or a table of pandas, polars or pyarrow.
         settings: those of `dataset`, such as `fill="linear"`.
 
     Raises:
         InputError: a wrong setting, or all problems of the files.
     """
     config = check(node_of(DatasetConfig, plain_settings(settings)))
-    if isinstance(source, str | Path):
-        source = find_files(replace(config, path=str(source)), Path())
-    if isinstance(source, list):
-        return read_panel([Path(each) for each in source], config)
-    return read_panel(prepared(table_of_frame(frame_of(source, "frame"), "frame"), config), config)
+    files = [source] if isinstance(source, str | Path) else source
+    if not isinstance(files, list):
+        return read_panel(prepared(table_of_frame(frame_of(source, "frame"), "frame"), config), config)
+    if not files or not all(isinstance(each, str | Path) for each in files):
+        raise FileError("source: expected paths of files in a list, such as ['a.csv', 'b.csv']; pass one table alone")
+    with copies():
+        paths = chain.from_iterable(find_files(replace(config, path=str(each)), Path()) for each in files)
+        return read_panel([*paths], config)
 
 
 def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -> tuple[list[Series], list[Split]]:

@@ -46,10 +46,10 @@ def without_labels(series: Series, columns: Sequence[str]) -> tuple[list[str], s
     return without(columns, labels), said
 
 
-def check_ahead(ahead: Table, table: Table, named: Sequence[str]) -> None:
+def check_ahead(ahead: Table, table: Table, named: Sequence[str], time_col: str | None) -> None:
     """Raise an InputError if a table of columns known ahead has others than the history, unless those that are used are
     named: a misspelt column would be left out without a word."""
-    columns = without(ahead.columns, [find_time_column(ahead, None)])
+    columns = without(ahead.columns, [time_col if time_col in ahead.columns else find_time_column(ahead, None)])
     columns = [name for name in columns if ahead.frame[name].notna().any()]
     if named or not (new := without(columns, table.columns)):
         return
@@ -135,7 +135,7 @@ def untrained(
     known, texts = list[str](), list[str]()
     if future is not None:
         ahead = _table(future, f"future of {name}", replace(config, exclude=[], target=None))
-        check_ahead(ahead, table, named)
+        check_ahead(ahead, table, named, config.time_col)
         known = [name for name in ahead.columns if ahead.frame[name].notna().any()]
         texts = categories_ahead(table, known, config.series_col, target)
     elif target is not None and ends_without(table, target):

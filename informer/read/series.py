@@ -332,7 +332,8 @@ class Reading:
             ReportError: problems of the table as a whole, or of its times.
         """
         rows, form = self.rows, self.time_format
-        checks.check_times(self.table, rows.time_col, rows.timestamps, form, self.report, places=self.places)
+        if self.is_timed:
+            checks.check_times(self.table, rows.time_col, rows.timestamps, form, self.report, places=self.places)
         self.report.refuse()
         return rows
 

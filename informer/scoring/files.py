@@ -110,7 +110,7 @@ def _read(
     if config.time_format is None and pd.api.types.is_integer_dtype(cells) and int(cells.abs().max()) < 10**7:
         config = replace(config, time_format=STEP, timezone=None)  # counts have no zone
     groups = table.frame.groupby(list(by), sort=False).ngroup().to_numpy() if by and config.timezone else None
-    how = replace(config, time_col=time, columns=[*names], series_col=None)
+    how = replace(config, time_col=time, columns=[*names], series_col=None, duplicates=None)
     reading, report = Reading(table, how, table.name, groups=groups), Report()
     rows, is_timed = reading.timed(), config.time_format != STEP
     for column, values in zip(names, rows.values.T, strict=True):  # one at a time: none can be left out
