@@ -79,13 +79,13 @@ def columns_ahead(
     key = config.series_col or series_column(table, config) or ""
     frame = with_series_names(table, key or None).frame
     names = frame[key] if key in frame.columns else pd.Series("", index=frame.index)
-    is_ahead = frame[target].isna()[::-1].groupby(names).cummin()[::-1]
-    ahead = frame[is_ahead & frame[target].notna().groupby(names).transform("any")]
+    is_ahead = frame[target].isna()[::-1].groupby(names, observed=True).cummin()[::-1]
+    ahead = frame[is_ahead & frame[target].notna().groupby(names, observed=True).transform("any")]
     whole = [name for name in ahead.columns if name in (named or ahead.columns) and ahead[name].notna().all()]
     texts = categories_ahead(table, whole, key, target)
     numbers = [name for name in whole if is_numeric_dtype(ahead[name])]
     known = without([*dict.fromkeys([*numbers, *config.categorical, *texts])], [key])
-    rows = ahead.groupby(names).size()
+    rows = ahead.groupby(names, observed=True).size()
     if not known or 2 * len(rows) < names.nunique() or not len(rows):  # a few series lack their newest values
         return nothing
     return known, texts, rows

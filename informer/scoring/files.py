@@ -109,7 +109,8 @@ def _read(
     cells = table.frame[time]
     if config.time_format is None and pd.api.types.is_integer_dtype(cells) and int(cells.abs().max()) < 10**7:
         config = replace(config, time_format=STEP, timezone=None)  # counts have no zone
-    groups = table.frame.groupby(list(by), sort=False).ngroup().to_numpy() if by and config.timezone else None
+    keys = [*by] if config.timezone else []
+    groups = table.frame.groupby(keys, sort=False, observed=True).ngroup().to_numpy() if keys else None
     how = replace(config, time_col=time, columns=[*names], series_col=None, duplicates=None)
     reading, report = Reading(table, how, table.name, groups=groups), Report()
     rows, is_timed = reading.timed(), config.time_format != STEP
