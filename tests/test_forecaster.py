@@ -331,6 +331,21 @@ def test_what_is_wrong_with_a_configuration(config: dict[str, object], says: str
     assert error.value.code in ("setting", "column")
 
 
+def test_problems_of_a_table_have_codes(frame: pd.DataFrame) -> None:
+    """Red if a program cannot tell columns from cells, or reads settings of the command line in a problem."""
+    later = frame[["date"]][-3:].assign(wind=1.0)
+    later["date"] += later["date"].iloc[-1] - later["date"].iloc[0]
+    for target, future in (("nothing", None), (frame.columns[-1], later)):
+        with pytest.raises(InputError) as error:
+            Forecaster(target=target).predict(frame, horizon=2, future=future)
+        assert error.value.code == "column"
+    with pytest.raises(InputError) as report:
+        Forecaster().predict(frame.drop(index=frame.index[50]), horizon=2)
+    (problem,) = vars(report.value)["problems"]
+    assert problem.code == "gap"
+    assert 'dataset={"fill": "ffill"}' in str(problem)
+
+
 def test_saved_and_loaded_it_says_the_same(forecaster: Forecaster, frame: pd.DataFrame, tmp_path: Path) -> None:
     forecaster.save(tmp_path / "kept.safetensors")
     pd.testing.assert_frame_equal(

@@ -115,6 +115,8 @@ class ReportError(InputError):
     def reword(self, change: Callable[[str], str]) -> None:
         super().reword(change)
         self.lines = tuple(map(change, self.lines))
+        for problem in self.problems:
+            problem.reword(change)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from informer.base.errors import InputError, ReportError, counted, listed, with_addresses
+from informer.base.errors import ColumnError, InputError, ReportError, counted, listed, with_addresses
 from informer.base.files import expanded
 from informer.config.commands import ForecastConfig
 from informer.config.data import DatasetConfig, SplitConfig, repaired
@@ -307,7 +307,7 @@ def with_columns_ahead(settings: ForecastConfig, candidates: Sequence[str], seri
     others = without(series.columns, [settings.target or ""])
     ahead = [*candidates] if settings.future_covariates else [name for name in candidates if name in others]
     if settings.future is not None and not ahead:
-        raise InputError(
+        raise ColumnError(
             f"future={settings.future}: expected a column known ahead that the data have too, one of "
             f"{listed(others)}, found {listed(candidates)}"
         )
@@ -374,7 +374,7 @@ def targets_of(series: Series, settings: ForecastConfig) -> list[str]:
     if target is None:
         return without(series.columns, settings.future_covariates)
     if target not in series.columns:
-        raise InputError(f"target={target}: expected a numeric column, one of {listed(series.columns)}")
+        raise ColumnError(f"target={target}: expected a numeric column, one of {listed(series.columns)}")
     return [target]
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from jaxtyping import Float64
 
-from informer.base.errors import InputError, listed
+from informer.base.errors import ColumnError, InputError, listed
 from informer.config.data import Calendar, DatasetConfig, key_columns
 from informer.config.model import WindowSizes
 from informer.data.columns import Columns
@@ -144,7 +144,7 @@ def futures_of_table(
     """
     check_futures(columns, has_futures=True)
     if lacking := without(columns, table.columns):
-        raise InputError(
+        raise ColumnError(
             f"{table.name}: future covariates missing: {listed(lacking)}; found the columns {listed(table.columns)}"
         )
     series_col, time_col = (name if name in table.columns else None for name in (config.series_col, config.time_col))

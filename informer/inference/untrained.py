@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from informer.base.errors import InputError, listed, nearest
+from informer.base.errors import ColumnError, InputError, listed, nearest
 from informer.checkpoint.format import Rule
 from informer.config.data import DatasetConfig, key_columns
 from informer.config.overrides import to_display
@@ -58,7 +58,7 @@ def check_ahead(ahead: Table, table: Table, named: Sequence[str], time_col: str 
     if used:
         cure = f"; leave it out, or set future_covariates={to_display(used)}"
     cure, others = nearest(new[0], without(table.columns, used)) or cure, count_note(len(new), "such columns")
-    raise InputError(f"{ahead.name}: {table.name} has no column {new[0]!r}{others}{cure}")
+    raise ColumnError(f"{ahead.name}: {table.name} has no column {new[0]!r}{others}{cure}")
 
 
 def columns_ahead(
@@ -150,10 +150,10 @@ def untrained(
     panel = [replace(each, series_col=config.series_col) for each in read_panel(table, config, categories)]
     columns = panel[0].columns
     if target is not None and target not in columns:
-        raise InputError(f"target={target}: expected a numeric column, one of {listed(columns)}")
+        raise ColumnError(f"target={target}: expected a numeric column, one of {listed(columns)}")
     names = tuple(name for name in known if named or name in without(columns, [target or ""]))
     if future is not None and not names:
-        raise InputError(
+        raise ColumnError(
             f"future: expected a column known ahead that the data have too, one of {listed(columns)}, found "
             f"{listed(known)}"
         )
