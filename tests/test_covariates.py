@@ -158,6 +158,7 @@ def test_futures_that_are_missing(driven: tuple[Path, pd.DataFrame], folder: Pat
         (lambda prices: prices[:1503], "missing: 2022-03-04 15:00:00, 2022-03-04 16:00:00, 2022-03-04 17:00:00"),
         (lambda prices: prices.rename(columns={"price": "cost"}), "future covariates missing: price; found"),
         (lambda prices: prices.assign(price=prices["price"].where(prices.index != 1502)), "row 1504, column 'price'"),
+        (lambda prices: prices[["price"]], "no time column found among price"),
     ],
 )
 def test_what_is_missing_is_one_line(

@@ -128,6 +128,7 @@ def check_outliers(rows: Rows, config: DatasetConfig, report: Report) -> None:
 
 
 def without_outliers(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
+    """The rows with their outliers read as missing."""
     values = rows.values.copy()
     for position, far in outliers_of(rows, config, first_of_test(rows, config)):
         values[far, position] = np.nan
