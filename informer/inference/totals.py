@@ -360,10 +360,11 @@ def _on_one_grid(panel: Sequence[Series], forecasts: Forecasts) -> tuple[pd.Date
 
 
 def _are_sums(panel: Sequence[Series], columns: Sequence[str]) -> Bool[np.ndarray, " s"]:
-    """Which series are the sum of all others, in every row that all histories have; none where these end at different
-    times."""
-    n = min(map(len, panel)) if len({each.timestamps[-1] for each in panel}) == 1 else 0
-    history = np.stack([column_values(each, columns)[len(each) - n :] for each in panel])
+    """Which series are the sum of all others, in every row that all histories have."""
+    last = min(each.timestamps[-1] for each in panel)
+    ends = [int(each.timestamps.searchsorted(last, side="right")) for each in panel]
+    n = min(ends)
+    history = np.stack([column_values(each, columns)[end - n : end] for each, end in zip(panel, ends, strict=True)])
     rows = history[:, np.isfinite(history).all(axis=(0, 2))]
     if rows.shape[1] < LEAST_SUMS or len(rows) < LEAST_SUMS:
         return np.zeros(len(rows), dtype=bool)
