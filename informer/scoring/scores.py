@@ -44,7 +44,7 @@ SLOTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "month": lambda times: times.astype("M8[M]").astype(int) % 12 + 1,
 }
 """Slots of times by which errors are broken down; weekday 0 is Monday, month 1 January."""
-_Groups = tuple[Int64[np.ndarray, " p"], Int64[np.ndarray, " k"], Int64[np.ndarray, " k"]]
+_Groups = tuple[Int64[np.ndarray, " p"], Int64[np.ndarray, " _k"], Int64[np.ndarray, " _k"]]
 """Of rows in groups: an order in which those of a group follow one another, where each begins there, and its place."""
 
 
