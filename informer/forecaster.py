@@ -604,11 +604,10 @@ class Forecaster:
             for name, frame in frames.items():
                 future = None if ahead is None else ahead[name]
                 subject = self._untrained(frame, future, dataset, str(name), allows_new=not explained)
-                panel, paths = subject.panel, subject.forecast(horizon, levels=levels, explained=explained)
-                if subject.new:
-                    panel, paths, notes = with_new(subject, panel, paths, subject.new)
-                    for note in notes:
-                        log.warning(note)
+                paths = subject.forecast(horizon, levels=levels, explained=explained)
+                panel, paths, notes = with_new(subject, subject.panel, paths, subject.new)
+                for note in notes:
+                    log.warning(note)
                 answers.append((panel, paths))
             return answers
         written = None if dataset is None else check(node_of(InputFormat, _format(dataset)))

@@ -360,9 +360,8 @@ def futures_ahead(
     by_path = {path: read(path) for path in dict.fromkeys(source.future for source in sources) if path}
     if len(by_path) == 1:
         (whole,) = by_path.values()
-        if settings.untrained and not settings.sums:
-            return [*map(whole, panel)], whole.new({series.name for series in subject.panel})
-        return whole.of_all(panel, {series.name for series in subject.panel}), {}
+        names, allows_new = {series.name for series in subject.panel}, settings.untrained and not settings.sums
+        return whole.of_all(panel, names, allows_new=allows_new)
     by_file = {source.name: by_path[source.future] for source in sources if source.future}
     if lacking := [series.name for series in panel if series.name not in by_file]:
         raise InputError(f"future={settings.future}: found no file of {listed(lacking, 3)}; write all into one file")

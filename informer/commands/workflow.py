@@ -404,9 +404,7 @@ def _forecast_untrained(
     evaluation = model.evaluate(horizon, levels=settings.intervals)
     levels = [*dict.fromkeys([*settings.intervals, *LEVELS])]
     wide = model.forecast(settings.ahead or horizon, levels=levels, panel=open_series)
-    written_series, forecasts, cold = open_series, wide.with_intervals(settings.intervals), list[str]()
-    if new:
-        written_series, forecasts, cold = with_new(model, open_series, forecasts, new)
+    written_series, forecasts, cold = with_new(model, open_series, wide.with_intervals(settings.intervals), new)
     if settings.overwrite:
         folder.clear([Path(subject.path)])
     written = _write_zero(subject, written_series, forecasts, folder.path / FORECASTS, settings)

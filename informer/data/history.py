@@ -113,20 +113,24 @@ class Futures:
             raise InputError(f"{self.table.name}: expected future covariates of the series {series.name}, found none")
         return self.by_series[series.name]
 
-    def of_all(self, panel: Sequence[Series], names: Collection[str]) -> list[Future]:
-        """Those of a panel; an InputError if others than the names, of all series with history, have some too."""
-        futures = [self(series) for series in panel]
-        if new := [*self.new(names)]:
-            raise InputError(
-                f"{self.table.name}: expected series of the data, found also {listed(new, 3)}, without history; leave "
-                "out these rows, or add rows with a target (informer forecast and Forecaster.predict without training "
-                "forecast them without any, but no totals)"
-            )
-        return futures
+    def of_all(
+        self, panel: Sequence[Series], names: Collection[str], *, allows_new: bool
+    ) -> tuple[list[Future], dict[str, Future]]:
+        """Those of a panel, and those of series without history.
 
-    def new(self, names: Collection[str]) -> dict[str, Future]:
-        """Those of series without history, which are not among the names."""
-        return {name: future for name, future in self.by_series.items() if name not in names}
+        Args:
+            names: of all series with history.
+            allows_new: whether there may be others; if not, they are an InputError.
+        """
+        futures = [self(series) for series in panel]
+        new = {name: future for name, future in self.by_series.items() if name not in names}
+        if new and not allows_new:
+            raise InputError(
+                f"{self.table.name}: expected series of the data, found also {listed([*new], 3)}, without history; "
+                "leave out these rows, or add rows with a target (informer forecast and Forecaster.predict without "
+                "training forecast them without any, but no totals)"
+            )
+        return futures, new
 
 
 def futures_of_table(

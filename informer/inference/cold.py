@@ -36,12 +36,14 @@ def with_new(
     """A panel and its forecasts with those of new series at their end, and notes on what these are.
 
     Args:
-        model: has made the forecasts, and has columns known ahead.
+        model: has made the forecasts, and has columns known ahead if there are new series.
         new: of each new series, rows ahead at the times after the end of the panel.
 
     Raises:
         InputError: a new series lacks rows, or has a cell that is not a number.
     """
+    if not new:
+        return [*panel], forecasts, []
     peers = Peers.of(model, panel, forecasts)
     ahead = {name: future.at(peers.times, peers.names) for name, future in new.items()}
     are_static = np.all([(of == of[:1]).all(axis=0) for of in [*peers.known, *ahead.values()]], axis=0)

@@ -151,7 +151,7 @@ class Reader:
             return panel, []
         given = (source, name) if future is None else (future, future_name)
         futures = self.futures(*given, input_format)
-        return panel, futures.of_all(panel, {*names, *futures.by_series} if is_shared else names)
+        return panel, futures.of_all(panel, names, allows_new=is_shared)[0]
 
     def futures(self, source: Source, name: str, input_format: InputFormat | None = None) -> Futures:
         """Read future covariates; the last file is kept, since all batches of a job need it.

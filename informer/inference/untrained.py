@@ -164,11 +164,10 @@ def untrained(
             log.warning(f"{name}: {said}")
     if not names:
         return ZeroModel(panel, targets, device=device)
-    futures, new, own = list[Future](), dict[str, Future](), {each.name for each in panel}
+    futures, new = list[Future](), dict[str, Future]()
     if ahead is not None:
         whole = futures_of_table(coded(ahead, categories.labels), config, names)
-        futures = [*map(whole, panel)] if allows_new else whole.of_all(panel, own)
-        new = whole.new(own)
+        futures, new = whole.of_all(panel, {each.name for each in panel}, allows_new=allows_new)
     categorical = tuple(name for name in names if name in config.categorical)
     model = ZeroModel(
         panel,
