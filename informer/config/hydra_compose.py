@@ -116,15 +116,24 @@ def composed(overrides: Sequence[str]) -> TrainConfig:
     add_installed(overrides)
     check_groups(overrides)
     try:
-        with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-            return to_typed(hydra.compose("train", overrides=list(overrides)))
+        return to_typed(_composed(overrides))
     except (HydraException, OmegaConfBaseException) as error:
         raise SettingError(explained(error)) from error
 
 
+def _composed(overrides: Sequence[str]) -> Any:
+    """What Hydra composes; `HydraConfig` then says what was chosen, as within `hydra.main`."""
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        found = hydra.compose("train", overrides=list(overrides), return_hydra_config=True)
+    HydraConfig.instance().set_config(found)
+    return OmegaConf.masked_copy(found, [str(key) for key in found if key != "hydra"])
+
+
 def run_train(words: Sequence[str], action: Callable[[TrainConfig], object]) -> None:
-    """`hydra.main`, which calls `action` with the checked settings, once for each job of a `--multirun`; exits on a
-    user's mistake."""
+    """Call `action` with the checked settings, once for each job of a `--multirun`; exits on a user's mistake.
+
+    Words with options or settings of Hydra go to `hydra.main`, which composes them twice.
+    """
     register()
 
     acting = False
@@ -151,7 +160,10 @@ def run_train(words: Sequence[str], action: Callable[[TrainConfig], object]) -> 
             return
         sys.argv[1:] = given
         try:
-            hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(job)()
+            if any(word.lstrip("+~").startswith(("-", "hydra")) for word in given):
+                hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(job)()
+            else:
+                job(_composed(given))
         except (HydraException, OmegaConfBaseException) as error:
             raise SettingError(explained(error)) from error
         except ValueError as error:  # of Hydra, for options that exclude each other
