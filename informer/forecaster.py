@@ -22,7 +22,7 @@ from pandas.api.types import is_numeric_dtype
 from rich.console import Console
 
 from informer import checkpoint as checkpoints
-from informer.base.errors import InputError, listed, with_addresses
+from informer.base.errors import FileError, InputError, listed, with_addresses
 from informer.base.progress import shown
 from informer.checkpoint import hub
 from informer.checkpoint.format import Rule, read
@@ -498,7 +498,7 @@ class Forecaster:
                 for name, by_units in scores.items()
             }
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"metrics.json: cannot be read ({type(error).__name__}: {error})") from error
+            raise FileError(f"metrics.json: cannot be read ({type(error).__name__}: {error})") from error
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["units", "model"])
 
     @_front

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
 
-from informer.base.errors import printable
+from informer.base.errors import FileError, InputError, printable
 from informer.base.files import refuse_link, writing
 from informer.base.runtime import process_rank
 
@@ -33,21 +33,22 @@ class Refused(SystemExit):
 
     Args:
         lines: what is wrong.
+        code: kind of the mistake, see `InputError`.
     """
 
-    def __init__(self, lines: Sequence[str]) -> None:
+    def __init__(self, lines: Sequence[str], code: str) -> None:
         super().__init__(EXIT_USER_ERROR)
-        self.lines = lines
+        self.lines, self.kind = lines, code
 
 
-def refuse(*lines: str) -> NoReturn:
+def refuse(*lines: str, code: str = InputError.CODE) -> NoReturn:
     """Print the lines of a user's error to standard error, and exit with status 2."""
     speaker = f"process {process_rank()}: " if process_rank() > 0 else ""
     with suppress(OSError):  # standard error is closed
         console = Console(stderr=True, soft_wrap=True, highlight=False)
         for line in lines:
             console.print(f"error: {speaker}{printable(line)}", markup=False)
-    raise Refused(lines)
+    raise Refused(lines, code)
 
 
 @contextmanager
@@ -69,7 +70,7 @@ def refuse_os_error(error: OSError) -> NoReturn:
     if error.filename is None:
         # so that Python does not try to flush it again at exit
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (as long as the process)
-    refuse(f"{error.filename or 'standard output'}: {error.strerror or error}")
+    refuse(f"{error.filename or 'standard output'}: {error.strerror or error}", code=FileError.CODE)
 
 
 def say(console: Console, line: str) -> None:

@@ -55,13 +55,14 @@ class InputError(ValueError):
 
     Args:
         repairs: settings that fix it.
-        code: kind of the problem: file, column, time or setting, as the classes below have it, or that of a check of
-            rows, such as gap, duplicate or text; "" for other errors.
+        code: kind of the problem: setting, or file, column, time or short, as the classes below have it, or that of a
+            check of rows, such as gap, duplicate or text.
         table: name of the table or series.
         row, column: its first place there; None: the table as a whole.
     """
 
-    CODE = ""
+    CODE = "setting"
+    """A setting or argument that is unknown, has a wrong value, or does not go with others, the data or the system."""
 
     def __init__(
         self,
@@ -98,18 +99,20 @@ class TimeError(InputError):
     CODE = "time"
 
 
-class SettingError(InputError):
-    """A setting that is unknown, has a wrong value, or does not go with another."""
+class ShortError(InputError):
+    """Series with too few rows for what is asked."""
 
-    CODE = "setting"
+    CODE = "short"
 
 
 class ReportError(InputError):
     """All problems of a file or table; each of `lines` is printed like the line of an InputError. `problems` are what
-    the lines of a table sum up."""
+    the lines of a table sum up; the code is that of the first, or file."""
+
+    CODE = "file"
 
     def __init__(self, lines: Sequence[str], problems: Sequence[InputError] = ()) -> None:
-        super().__init__("\n".join(lines))
+        super().__init__("\n".join(lines), code=problems[0].code if problems else "")
         self.lines, self.problems = tuple(printable(line, MOST_SIGNS) for line in lines), tuple(problems)
 
     def reword(self, change: Callable[[str], str]) -> None:
@@ -148,9 +151,9 @@ def signed_percent(share: float) -> str:
     return f"{round(100 * share, 1) + 0.0:+.1f} %" if share > -MOST_TIMES / 100 else f"below -{MOST_TIMES:,} %"
 
 
-def one_of(what: str, value: object, allowed: list[str]) -> SettingError:
+def one_of(what: str, value: object, allowed: list[str]) -> InputError:
     """The error for a name that is not among `allowed`."""
-    return SettingError(f"unknown {what} {value!r}: expected one of {', '.join(allowed)}")
+    return InputError(f"unknown {what} {value!r}: expected one of {', '.join(allowed)}")
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

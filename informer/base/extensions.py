@@ -19,7 +19,7 @@ import sys
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from informer.base.errors import InputError
+from informer.base.errors import FileError
 
 GROUPS = {"attn": "informer.attention", "model": "informer.models"}
 """Config group -> group of entry points."""
@@ -46,11 +46,11 @@ def import_named(module: str) -> None:
             raise ImportError("not a module's name")
         importlib.import_module(module)
     except ImportError as error:
-        raise InputError(
+        raise FileError(
             f"{module!r}: expected a module of the current folder or of an installed package, found none ({error})"
         ) from error
     except SyntaxError as error:
-        raise InputError(f"{module!r}: line {error.lineno}: {error.msg}; correct the file") from error
+        raise FileError(f"{module!r}: line {error.lineno}: {error.msg}; correct the file") from error
 
 
 def import_words(words: list[str]) -> list[str]:

@@ -21,7 +21,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from informer.base.errors import InputError, reason_of
+from informer.base.errors import FileError, InputError, reason_of
 
 log = logging.getLogger(__name__)
 
@@ -44,12 +44,12 @@ def expanded(path: str | Path) -> Path:
 def writing(path: Path, cure: str = "choose another") -> Iterator[None]:
     """Turn errors of writing `path` (no space, no permission) into an InputError, with what to do."""
     if "\0" in str(path):
-        raise InputError(f"{path}: expected a writable path, found a NUL character in it; {cure}")
+        raise FileError(f"{path}: expected a writable path, found a NUL character in it; {cure}")
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(f"{path}: expected a writable path, found: {reason}; {cure}") from error
+        raise FileError(f"{path}: expected a writable path, found: {reason}; {cure}") from error
 
 
 def missing_file(path: Path) -> InputError:
@@ -58,7 +58,7 @@ def missing_file(path: Path) -> InputError:
     with suppress(OSError):
         names = [other.name for other in islice(path.parent.iterdir(), MOST_COMPARED)]
     close = get_close_matches(path.name, names, n=1, cutoff=LIKE)
-    return InputError(f"{path}: no such file, {f'similar: {path.with_name(close[0])}' if close else 'check the path'}")
+    return FileError(f"{path}: no such file, {f'similar: {path.with_name(close[0])}' if close else 'check the path'}")
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def reading(path: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise missing_file(path) from error
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({reason_of(error)})") from error
+        raise FileError(f"{path}: cannot be read ({reason_of(error)})") from error
 
 
 def file_stems(names: Iterable[str]) -> dict[str, str]:
@@ -159,7 +159,7 @@ def refuse_link(path: Path) -> None:
         InputError: `path` is a symbolic link.
     """
     if path.is_symlink():
-        raise InputError(f"{path}: expected a file or folder of the run, found a link to {path.readlink()}; remove it")
+        raise FileError(f"{path}: expected a file or folder of the run, found a link to {path.readlink()}; remove it")
 
 
 def _short(name: str) -> str:

@@ -30,7 +30,7 @@ from safetensors.torch import load as tensors_of
 from safetensors.torch import save as bytes_of
 from torch import Tensor
 
-from informer.base.errors import InputError, reason_of
+from informer.base.errors import FileError, reason_of
 from informer.base.files import reading, write_atomic
 from informer.checkpoint.paths import FACTS, locate, read_facts, resolve_latest
 from informer.config.conversion import from_plain
@@ -265,12 +265,12 @@ def decoded(content: bytes, path: Path) -> Checkpoint | Rule:
         text = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"][HEADER]
         beginning = BEGINNING.match(text)
     except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError, OverflowError) as error:
-        raise InputError(f"checkpoint: {path} cannot be read as a model file: {reason_of(error)}") from error
+        raise FileError(f"checkpoint: {path} cannot be read as a model file: {reason_of(error)}") from error
     if beginning is None or int(beginning[1]) != FORMAT:
-        raise InputError(f"checkpoint: {path} has another format than {FORMAT}; train again or use a matching version")
+        raise FileError(f"checkpoint: {path} has another format than {FORMAT}; train again or use a matching version")
     digest = beginning[2]
     if hashlib.sha256(content.replace(digest.encode(), UNKNOWN.encode(), 1)).hexdigest() != digest:
-        raise InputError(f"checkpoint: {path} is damaged: its content is not what was written; use another copy")
+        raise FileError(f"checkpoint: {path} is damaged: its content is not what was written; use another copy")
     schema: type[Checkpoint | Rule] = Rule if beginning[3] else Checkpoint
     try:
         checkpoint = schema.model_validate_json(text)
@@ -278,12 +278,12 @@ def decoded(content: bytes, path: Path) -> Checkpoint | Rule:
         first = error.errors()[0]
         place, cause = ".".join(map(str, first["loc"])), first.get("ctx", {}).get("error", first["msg"])
         problem = reason_of(ValueError(f"{place}: {cause}"))  # on one line
-        raise InputError(f"checkpoint: {path}: {problem}, found {first['input']!r:.40}") from error
+        raise FileError(f"checkpoint: {path}: {problem}, found {first['input']!r:.40}") from error
     groups: dict[str, dict[str, Tensor]] = {entry: {} for entry in entries_of(schema)}
     for name, tensor in tensors.items():
         entry, _, rest = name.partition(".")
         if entry not in groups:
-            raise InputError(f"checkpoint: {path}: {name}: expected tensors of {', '.join(groups)}, found another")
+            raise FileError(f"checkpoint: {path}: {name}: expected tensors of {', '.join(groups)}, found another")
         groups[entry][rest] = tensor
     return checkpoint.model_copy(update=groups)
 
@@ -300,7 +300,7 @@ def load(path: Path) -> Checkpoint:
     content = read(path)
     if isinstance(content, Rule):
         what = f"{path}, the pretrained network with its settings"
-        raise InputError(f"checkpoint: expected a trained model, found {what}; Forecaster.load and serve read it")
+        raise FileError(f"checkpoint: expected a trained model, found {what}; Forecaster.load and serve read it")
     return content
 
 
@@ -322,7 +322,7 @@ def read(path: Path) -> Checkpoint | Rule:
     # a run that is still running has noted no digest
     noted = read_facts(path.parent).get("digests", {}).get(path.name) if of_run else None
     if noted is not None and noted != checkpoint.sha256:
-        raise InputError(
+        raise FileError(
             f"checkpoint: {path} is not the one that {path.with_name(FACTS)} describes; put the run's own file back, "
             f"or name the file itself: checkpoint={path}"
         )

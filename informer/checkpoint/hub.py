@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from informer.base.errors import InputError, reason_of
+from informer.base.errors import FileError, reason_of
 from informer.base.files import write_atomic
 from informer.checkpoint.format import Checkpoint, load, save
 from informer.config.conversion import read_json
@@ -88,13 +88,13 @@ def model_file(source: str | Path) -> Path:
             folder = [Path(hf_hub_download(str(source), name)).parent for name in (CONFIG, MODEL)][-1]
         except ImportError as error:
             cure = "for a repository of the Hub pip install huggingface_hub"
-            raise InputError(f"from_pretrained: {source} is no folder here; {cure}") from error
+            raise FileError(f"from_pretrained: {source} is no folder here; {cure}") from error
         except (OSError, ValueError) as error:
             expected = f"expected a folder or a repository of the Hub such as name/model, found {source}"
-            raise InputError(f"from_pretrained: {expected}: {reason_of(error)}") from error
+            raise FileError(f"from_pretrained: {expected}: {reason_of(error)}") from error
     path, described = folder / MODEL, folder / CONFIG
     if not described.exists():
-        raise InputError(f"from_pretrained: {folder} has no {CONFIG}; Forecaster.load reads runs and model files")
+        raise FileError(f"from_pretrained: {folder} has no {CONFIG}; Forecaster.load reads runs and model files")
     if load(path).sha256 != read_json(described).get("sha256"):
-        raise InputError(f"from_pretrained: {path} is not the model that {CONFIG} describes; download both again")
+        raise FileError(f"from_pretrained: {path} is not the model that {CONFIG} describes; download both again")
     return path

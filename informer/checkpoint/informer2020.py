@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from informer.base.errors import InputError, one_of
+from informer.base.errors import FileError, InputError, one_of
 from informer.checkpoint.network import attention_node, build_model
 from informer.checkpoint.restore import check_layout
 from informer.members.network import ForecastModel
@@ -105,10 +105,10 @@ def from_informer2020(state_dict: Mapping[str, Tensor], config: Mapping[str, Any
     buffers = dict(model.named_buffers())
     for name, table in tables.items():
         if name not in buffers:
-            raise InputError(f"{name}: expected no such table for these arguments, found one")
+            raise FileError(f"{name}: expected no such table for these arguments, found one")
         rows = table.squeeze(0)[: len(buffers[name])] if name.endswith(".position") else table
         if rows.shape != buffers[name].shape:
-            raise InputError(f"{name}: expected shape {tuple(buffers[name].shape)}, found {tuple(rows.shape)}")
+            raise FileError(f"{name}: expected shape {tuple(buffers[name].shape)}, found {tuple(rows.shape)}")
         buffers[name].copy_(rows)
     return model
 

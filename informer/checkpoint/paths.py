@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from informer.base.errors import InputError
+from informer.base.errors import FileError, InputError
 from informer.base.files import check_no_input_overwritten, expanded, only_writer, write_atomic, writing
 from informer.config.conversion import read_json
 from informer.config.data import is_plain_name
@@ -88,15 +88,15 @@ def locate(path: str | Path) -> Path:
     if path.is_dir():
         if not (path / BEST).is_file():
             if (path / CONFIG).is_file():
-                raise InputError(
+                raise FileError(
                     f"checkpoint: {path} was interrupted before its first epoch ended; {resume_advice(path)}"
                 )
-            raise InputError(f"checkpoint: no {BEST} in the folder {path}; give a run directory or a model file")
+            raise FileError(f"checkpoint: no {BEST} in the folder {path}; give a run directory or a model file")
         return path / BEST
     if not path.exists():
-        raise InputError(f"checkpoint: {path} does not exist; give a run directory or a model file")
+        raise FileError(f"checkpoint: {path} does not exist; give a run directory or a model file")
     if not path.is_file():  # reading a pipe would block
-        raise InputError(f"checkpoint: {path} is not a regular file; give a run directory or a model file")
+        raise FileError(f"checkpoint: {path} is not a regular file; give a run directory or a model file")
     return path
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from informer.base.errors import InputError, counted, reason_of
+from informer.base.errors import FileError, InputError, counted, reason_of
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.network import attention_class, build_model, complete_node
 from informer.config.training import DISTRIBUTIONS, SLOTS
@@ -54,7 +54,7 @@ def check_numbers(expected: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -
     for name, tensor in expected.items():
         kinds = REAL if tensor.dtype in REAL else (tensor.dtype,)
         if saved[name].dtype not in kinds:
-            raise InputError(
+            raise FileError(
                 f"checkpoint: weights do not fit the network: {name}: expected {tensor.dtype}, "
                 f"found {saved[name].dtype}"
             )
@@ -63,7 +63,7 @@ def check_numbers(expected: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -
             and saved[name].numel()
             and not all(bound.isfinite() for bound in saved[name].aminmax())
         ):
-            raise InputError(f"checkpoint: {name} holds numbers that are not finite; use another checkpoint")
+            raise FileError(f"checkpoint: {name} holds numbers that are not finite; use another checkpoint")
 
 
 MAX_LENGTH = 1 << 20
@@ -80,7 +80,7 @@ def restore_model(checkpoint: Checkpoint) -> ForecastModel:
         InputError: columns, lengths, configuration and weights do not match each other or this program.
     """
     if problems := [*_problems(checkpoint)]:
-        raise InputError(f"{DO_NOT_FIT}: {'; '.join(problems)}")
+        raise FileError(f"{DO_NOT_FIT}: {'; '.join(problems)}")
     settings, dims = checkpoint.settings, checkpoint.dims
     slots = {slot: getattr(settings, slot) for slot in SLOTS}
     forecasts: dict[str, Any] = {"quantiles": settings.loss.quantiles, "loss": settings.loss.kind}
@@ -113,7 +113,7 @@ def check_layout(
     if config.n_layers > len(weights):
         problems.append(f"{config.n_layers} layers, but only {len(weights)} weights")
     if problems:
-        raise InputError(f"{DO_NOT_FIT}: {'; '.join(problems)}")
+        raise FileError(f"{DO_NOT_FIT}: {'; '.join(problems)}")
     try:
         # import the classes before entering the meta device, which would affect tensors created at import
         network_class(config)
@@ -125,15 +125,15 @@ def check_layout(
         raise
     except Exception as error:  # values that no range forbids can fail anywhere
         reason = f"{type(error).__name__}: {reason_of(error)}"
-        raise InputError(f"checkpoint: no network fits its configuration: {reason}") from error
+        raise FileError(f"checkpoint: no network fits its configuration: {reason}") from error
     expected = skeleton.state_dict()
     if differ := differing_shape(expected, weights):
         name, shape, actual = differ
-        raise InputError(f"checkpoint: weights do not fit the network: {name}: expected {shape}, found {actual}")
+        raise FileError(f"checkpoint: weights do not fit the network: {name}: expected {shape}, found {actual}")
     check_numbers(expected, weights)
     computed = [buffer for name, buffer in skeleton.named_buffers() if name not in expected]
     if (n_bytes := sum(buffer.untyped_storage().nbytes() for buffer in computed)) > MAX_TABLE_BYTES:
-        raise InputError(
+        raise FileError(
             f"checkpoint: its network needs {n_bytes >> 20} MiB of tables in addition to its weights; refused"
         )
 

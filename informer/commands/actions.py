@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from informer.base import start
 from informer.base.console import EXIT_USER_ERROR, folding_table, main_console, say
-from informer.base.errors import InputError
+from informer.base.errors import FileError, InputError
 from informer.base.progress import shown
 from informer.checkpoint.paths import locate, resolve_latest, unfinished_note
 from informer.config import commands
@@ -211,7 +211,7 @@ def report(settings: commands.ReportConfig) -> Answer:
     settings = files.copied_here(settings, ("input", "history", "actuals"))
     path = resolve_latest(settings.input)
     if not path.exists():
-        raise InputError(f"input={path}: no such file or folder; expected a run, an evaluation or forecasts")
+        raise FileError(f"input={path}: no such file or folder; expected a run, an evaluation or forecasts")
     from informer.report import run
 
     return Answer({"report": run.report(settings, main_console())})
@@ -277,7 +277,7 @@ def mcp(settings: commands.McpConfig) -> Answer:
     if find_spec("mcp") is None:
         raise InputError("mcp: not installed; pip install mcp")
     if not Path(settings.folder).is_dir():
-        raise InputError(f"folder={settings.folder}: no such folder")
+        raise FileError(f"folder={settings.folder}: no such folder")
     from informer.service.mcp import server
 
     server(Path(settings.folder)).run("stdio")

@@ -110,17 +110,17 @@ def _in_json(name: str, answers: "list[Answer]") -> int:
 
     from informer.base.console import EXIT_USER_ERROR, Refused
 
-    status, errors = 0, list[str]()
+    status, errors, kind = 0, list[str](), None
     with redirect_stdout(sys.stderr):
         try:
             _run(name, answers)
         except Refused as refused:
-            status, errors = EXIT_USER_ERROR, list(refused.lines)
+            status, errors, kind = EXIT_USER_ERROR, list(refused.lines), refused.kind
         except SystemExit as ended:
             status = ended.code if isinstance(ended.code, int) else 1
     facts = answers[-1].facts if answers else {}
     status = status or (answers[-1].status if answers else 0)
-    print(json.dumps({"command": name, "exit_status": status, "errors": errors, **facts}))
+    print(json.dumps({"command": name, "exit_status": status, "errors": errors, "code": kind, **facts}))
     return status
 
 
@@ -171,7 +171,7 @@ def with_keys(name: str, words: Sequence[str]) -> list[str]:
         paths = [path for path in paths if os.path.exists(path) or is_address(path) or path.lower().endswith(SUFFIXES)]
     absent = [path for path in paths if not os.path.exists(path) and not is_address(path)]
     if name == "forecast" and len(paths) > 1 and len(absent) == 1:
-        refuse(f"{absent[0]!r}: no such file; settings are written key=value, such as target=sales")
+        refuse(f"{absent[0]!r}: no such file; settings are written key=value, such as target=sales", code="file")
     if not paths or not keys:
         return list(words)
     settings = [word for word in words if word not in paths]

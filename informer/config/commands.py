@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
-from informer.base.errors import InputError, SettingError
+from informer.base.errors import InputError
 from informer.base.runtime import device_problems
 from informer.config.data import DatasetConfig, InputFormat, date_problems, span_problems
 from informer.config.fields import Checked, setting, settings
@@ -26,7 +26,7 @@ def levels_of(intervals: int | Sequence[int]) -> list[int]:
     """Interval levels in percent, of one or several; an InputError if they are none."""
     levels = [intervals] if isinstance(intervals, int | float | str) else [*intervals]
     for problem in interval_problems(levels):
-        raise SettingError(problem)
+        raise InputError(problem)
     return [int(level) for level in levels]
 
 

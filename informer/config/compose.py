@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from rich.console import Console
 
 from informer.base.console import refuse, refuse_os_error, writable_output
-from informer.base.errors import InputError, ReportError, SettingError, is_out_of_memory
+from informer.base.errors import InputError, ReportError, is_out_of_memory
 from informer.base.extensions import installed
 from informer.base.runtime import resource
 from informer.base.start import EXIT_INTERRUPTED, end_quietly, interrupt
@@ -82,7 +82,7 @@ def run_command(schema: type[S], words: Sequence[str], action: Callable[[S], obj
 
             print(yaml.safe_dump(to_plain(read_words(schema, shown)), sort_keys=False, allow_unicode=True), end="")
         elif options := [word for word in words if word.startswith("-")]:
-            raise SettingError(
+            raise InputError(
                 f"{options[0]}: expected --help, --cfg job or key=value; only informer train has other options"
             )
         else:
@@ -106,9 +106,9 @@ def read_words(schema: type[S], words: Sequence[str]) -> S:
     for word in words:
         key, sign, typed = word.partition("=")
         if not sign:
-            raise SettingError(no_setting(word, [*keys]))
+            raise InputError(no_setting(word, [*keys]))
         if key not in keys:
-            raise SettingError(unknown(key, [*keys]))
+            raise InputError(unknown(key, [*keys]))
         given[key] = typed
     for key, typed in given.items():
         *nodes, last = key.split(".")
@@ -127,16 +127,17 @@ def refusing(prefix: Callable[[], str] = str) -> Iterator[None]:
         try:
             yield
         except ReportError as error:
-            refuse(*(prefix() + line for line in error.lines))
+            refuse(*(prefix() + line for line in error.lines), code=error.code)
         except InputError as error:
-            refuse(prefix() + str(error))
+            refuse(prefix() + str(error), code=error.code)
         except OSError as error:
             refuse_os_error(error)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
             reason = " ".join(str(error).split())[:200] or "no details"
-            refuse(f"{prefix()}out of memory ({reason}); use a smaller batch_size, model or horizon, or fewer rows")
+            line = f"out of memory ({reason}); use a smaller batch_size, model or horizon, or fewer rows"
+            refuse(prefix() + line, code="memory")
         except KeyboardInterrupt:
             Console(stderr=True).print("interrupted")
             signal.signal(signal.SIGINT, end_quietly)

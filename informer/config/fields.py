@@ -16,7 +16,7 @@ import pydantic.dataclasses
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
-from informer.base.errors import SettingError
+from informer.base.errors import InputError
 
 SCHEMES = ("s3", "gs", "gcs", "az", "abfs", "abfss", "https", "http", "memory")
 
@@ -150,7 +150,7 @@ def text_kind(field: FieldInfo) -> type | None:
 def check(values: S) -> S:
     """Return settings, or raise one InputError with all of their problems."""
     if problems := [*problems_of(values)]:
-        raise SettingError("; ".join(problems))
+        raise InputError("; ".join(problems))
     return values
 
 
@@ -196,7 +196,7 @@ def refusing_values(schema: type[Checked]) -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        raise SettingError("; ".join(_sentences(schema, error))) from None
+        raise InputError("; ".join(_sentences(schema, error))) from None
 
 
 TO_LIST = " (list them with --cfg job)"

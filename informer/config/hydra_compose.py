@@ -22,7 +22,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from informer.base.errors import SettingError
+from informer.base.errors import InputError
 from informer.base.extensions import GROUPS, import_named, installed
 from informer.base.runtime import resource
 from informer.config.compose import groups, help_of, no_setting, options_of, refusing
@@ -77,7 +77,7 @@ def add_installed(words: Sequence[str]) -> None:
                 }
                 node = own if group == "attn" else escaped(to_plain(settings_of(chosen.CONFIG)()))
             except (ImportError, AttributeError, TypeError) as error:
-                raise SettingError(f"{group}={name}: expected a class at {point.value} ({error})") from error
+                raise InputError(f"{group}={name}: expected a class at {point.value} ({error})") from error
             ConfigStore.instance().store(group=group, name=name, node=node)
 
 
@@ -106,7 +106,7 @@ def compose(settings: Mapping[str, Any]) -> TrainConfig:
     settings = {"pred_len" if key == "horizon" else key: value for key, value in settings.items()}
     for group in groups():
         if isinstance(value := settings.get(group), int | float | list | tuple):  # which Hydra does not look up
-            raise SettingError(f"{group}: expected one of {', '.join(options_of(group))}, or a dict, found {value!r}")
+            raise InputError(f"{group}: expected one of {', '.join(options_of(group))}, or a dict, found {value!r}")
     return composed(list(overrides_of(settings, keys_of(TrainConfig))))
 
 
@@ -118,7 +118,7 @@ def composed(overrides: Sequence[str]) -> TrainConfig:
     try:
         return to_typed(_composed(overrides))
     except (HydraException, OmegaConfBaseException) as error:
-        raise SettingError(explained(error)) from error
+        raise InputError(explained(error)) from error
 
 
 def _composed(overrides: Sequence[str]) -> Any:
@@ -147,7 +147,7 @@ def run_train(words: Sequence[str], action: Callable[[TrainConfig], object]) -> 
             try:
                 settings = to_typed(composed)
             except OmegaConfBaseException as error:
-                raise SettingError(explained(error)) from error
+                raise InputError(explained(error)) from error
             action(settings)
 
     # scratch: where Hydra's sweeper writes its notes; runs have their own directories
@@ -165,16 +165,16 @@ def run_train(words: Sequence[str], action: Callable[[TrainConfig], object]) -> 
             else:
                 job(_composed(given))
         except (HydraException, OmegaConfBaseException) as error:
-            raise SettingError(explained(error)) from error
+            raise InputError(explained(error)) from error
         except ValueError as error:  # of Hydra, for options that exclude each other
             if acting:
                 raise
-            raise SettingError(_one_line(error)) from error
+            raise InputError(_one_line(error)) from error
 
 
 def _check_horizon(names: Sequence[str]) -> None:
     if {"horizon", "pred_len"} <= {*names}:
-        raise SettingError("pred_len: expected none with horizon, which says the same; leave one out")
+        raise InputError("pred_len: expected none with horizon, which says the same; leave one out")
 
 
 def train_words(words: Sequence[str]) -> list[str]:
@@ -187,7 +187,7 @@ def train_words(words: Sequence[str]) -> list[str]:
     words = []
     for word in remaining:  # Hydra reads its options before all keys only
         if word.startswith("--") and (option := word.partition("=")[0]) not in (*VALUED, *FLAGS):
-            raise SettingError(
+            raise InputError(
                 f"{option}: {unknown(option.strip('-').replace('-', '_'), [*keys])}; --hydra-help: options"
             )
         (options if word.startswith("-") else words).append(word)
@@ -199,7 +199,7 @@ def train_words(words: Sequence[str]) -> list[str]:
     check_groups(words)
     is_sweep = bool({"-m", "--multirun"} & {*options})
     if is_sweep and "hydra/launcher=submitit_slurm" in words and which("srun") is None:
-        raise SettingError(
+        raise InputError(
             "hydra/launcher=submitit_slurm: expected a machine of a slurm cluster, found no srun; use "
             "hydra/launcher=submitit_local or joblib"
         )
@@ -250,7 +250,7 @@ def check_groups(overrides: Sequence[str]) -> None:
     names = groups()
     for key, _, value in (override.partition("=") for override in overrides):
         if value == "null" and (group := key.partition("@")[0]) in names:
-            raise SettingError(f"{key}: expected one of {', '.join(options_of(group))}, found null")
+            raise InputError(f"{key}: expected one of {', '.join(options_of(group))}, found null")
 
 
 def _job() -> str:

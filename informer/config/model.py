@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from informer.base.errors import SettingError, one_of
+from informer.base.errors import InputError, one_of
 from informer.base.extensions import OPTION
 from informer.config.fields import Checked, settings
 from informer.networks.models.config import ModelConfig, families
@@ -47,9 +47,9 @@ class WindowSizes:
             if not least <= length <= LONGEST:
                 key = "model.offset" if name == "offset" else name
                 bound = f"at least {least}" if length < least else f"at most {LONGEST}"
-                raise SettingError(f"{key}: expected {bound}, found {length}")
+                raise InputError(f"{key}: expected {bound}, found {length}")
         if self.label_len > self.seq_len:
-            raise SettingError(
+            raise InputError(
                 f"label_len: expected at most seq_len={self.seq_len} (the start token is the end of the history), "
                 f"found {self.label_len}"
             )

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from informer.base.errors import InputError, listed
+from informer.base.errors import ColumnError, InputError, listed
 from informer.config.data import Calendar, DatasetConfig, NonNegative, ScalerConfig
 from informer.config.model import WindowSizes
 from informer.config.training import TrainConfig
@@ -130,7 +130,7 @@ def _weights_of(series: Series, column: str) -> Float64[np.ndarray, " t"]:
     weights = column_values(series, [column])[:, 0]
     if (wrong := ~(weights >= 0)).any():
         row = int(wrong.argmax())
-        raise InputError(
+        raise ColumnError(
             f"weight_col={column}: expected numbers of at least 0, found {weights[row]:g} in {series.name} at "
             f"{series.timestamps[row]}; correct it, or leave weight_col out"
         )
@@ -263,7 +263,7 @@ def lay_out(
         weights = [np.pad(own := source.weights[each.name], (len(each) - len(own), 0)) for each in panel]
         for part, rows in (("training", [split.train for split in splits]), ("validation", val)):
             if not any(own[each.start : each.stop].any() for own, each in zip(weights, rows, strict=True)):
-                raise InputError(f"weight_col: expected a weight above 0 in the {part} part, found none")
+                raise ColumnError(f"weight_col: expected a weight above 0 in the {part} part, found none")
         store = replace(store, weights=torch.from_numpy(np.concatenate(weights)).float().to(device))
     targets = source.columns.positions(source.columns.targets)
     observed = observed_rows(panel, targets) if dataset.keeps_gaps else None
@@ -301,7 +301,7 @@ def _scalers(
         fitted = PanelScaler.fit(scaler, rows, codes=codes, static=static, targets=targets)
         positions = {position for scaler in fitted.all for position in scaler.unknown}
         if unknown := sorted(columns.inputs[position] for position in positions):
-            raise InputError(
+            raise ColumnError(
                 f"dataset.fill=mask: no value is observed of {listed(unknown)} in the training rows; leave it out with "
                 "dataset.exclude, or change dataset.split"
             )

@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from informer.base.console import logging_to, say
-from informer.base.errors import InputError, Repair, counted, listed, printable
+from informer.base.errors import InputError, Repair, ShortError, counted, listed, printable
 from informer.base.files import expanded
 from informer.config.commands import InspectConfig
 from informer.config.data import DatasetConfig, key_columns, repaired
@@ -315,7 +315,7 @@ def _too_short(series: Series, config: DatasetConfig, sizes: WindowSizes) -> lis
     """The problem of a series without a window in each part of the split."""
     split = cut_rows(series.timestamps, series.frequency, config.split)
     lacking = shortage(split, len(series), config.split, sizes=sizes, name=series.name)
-    return [] if lacking is None else [InputError(lacking + REMEDY, code="short", table=series.name)]
+    return [] if lacking is None else [ShortError(lacking + REMEDY, table=series.name)]
 
 
 def fitting_sizes(series: Series, config: DatasetConfig, longest: WindowSizes) -> WindowSizes | None:

@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from jaxtyping import Float64
 
-from informer.base.errors import ColumnError, InputError, listed
+from informer.base.errors import ColumnError, InputError, ShortError, TimeError, listed
 from informer.config.data import Calendar, DatasetConfig, key_columns
 from informer.config.model import WindowSizes
 from informer.data.columns import Columns
@@ -59,12 +59,12 @@ class Future:
         name, times, needed = self.rows.name, self.rows.timestamps, timestamps[is_needed]
         check_zones(name, times.tz, timestamps.tz, "the history")
         if len(repeated := times[times.duplicated()]):
-            raise InputError(f"{name}: duplicate timestamp {repeated[0]}; keep one row per time")
+            raise TimeError(f"{name}: duplicate timestamp {repeated[0]}; keep one row per time")
         if len(absent := needed.difference(times)):
             n_known = int(needed.isin(times).argmin())
             cure = f"horizon={n_known} needs only what is there"
             cure = cure if n_known else f"add rows with {listed(columns)}, or name those that have them in future"
-            raise InputError(
+            raise TimeError(
                 f"{name}: expected future covariates for {len(needed)} times, {needed[0]} to {needed[-1]}; "
                 f"missing: {listed([str(time) for time in absent], 3)}; {self._longer_steps(needed) or cure}"
             )
@@ -160,7 +160,7 @@ def futures_of_table(
     if config.duplicates in ("mean", "sum") and config.frequency is not None:
         step = Frequency.parse(config.frequency)
         if (step.strides(rows.timestamps.unique().sort_values()) == 0).any():
-            raise InputError(
+            raise TimeError(
                 f"{table.name}: several rows in a step of {step.code}; dataset.duplicates={config.duplicates} joins "
                 f"those of the history only: write a row of columns known ahead for each {step.code}"
             )
@@ -207,7 +207,7 @@ def windows_ahead(
     for history in recent if not pad else ():
         if len(history) < sizes.seq_len:
             found = f"found {len(history)}"
-            raise InputError(f"{history.name}: expected at least seq_len={sizes.seq_len} rows of history, {found}")
+            raise ShortError(f"{history.name}: expected at least seq_len={sizes.seq_len} rows of history, {found}")
     histories = [left_padded(history, sizes.seq_len - len(history)) for history in recent]
     ahead: Sequence[Future | None] = futures or [None] * len(histories)
     n = sizes.reach if n_ahead is None else n_ahead
@@ -219,7 +219,7 @@ def windows_ahead(
 def check_futures(columns: Sequence[str], *, has_futures: bool) -> None:
     """Raise InputError if future covariates, in these columns of the model, are missing or not used by it."""
     if columns and not has_futures:
-        raise InputError(f"future: expected future values of {listed(columns)}, found none")
+        raise ColumnError(f"future: expected future values of {listed(columns)}, found none")
     if has_futures and not columns:
         raise InputError("future: the model has no future covariates; leave it out")
 

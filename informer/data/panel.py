@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from informer.base.errors import ColumnError, FileError, InputError, listed
+from informer.base.errors import ColumnError, FileError, ShortError, listed
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, Ended, plain_settings
 from informer.config.fields import check
@@ -97,7 +97,7 @@ def read_panel(
     report.refuse()
     repeated = [name for name, number in Counter(series.name for series in panel).items() if number > 1]
     if repeated:
-        raise InputError(f"{listed(repeated, MOST)}: series of that name in more than one file; rename one")
+        raise FileError(f"{listed(repeated, MOST)}: series of that name in more than one file; rename one")
     return panel
 
 
@@ -147,7 +147,7 @@ def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -
         else:
             left_out.append(lacking)
     if left_out and (config.short == "error" or not usable):
-        raise InputError(and_more([line + REMEDY for line in left_out]))
+        raise ShortError(and_more([line + REMEDY for line in left_out]))
     if left_out:
         log.warning(f"skipped {len(left_out)} of {len(panel)} series: {'; '.join(left_out[:MOST])}")
     return [series for series, _ in usable], [split for _, split in usable]

@@ -13,7 +13,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import Any, final
 
-from informer.base.errors import InputError
+from informer.base.errors import FileError, InputError
 from informer.base.files import expanded
 from informer.base.runtime import resource
 from informer.config.conversion import node_of, read_saved_yaml
@@ -79,11 +79,11 @@ class Recorded:
         where = self.where or "dataset.path"
         printable = where if where.isprintable() else repr(where)  # the record may contain any character
         if self.sha256 is None:
-            return InputError(f"{printable}: the run has no checksum of its data; set {setting}=FILE")
+            return FileError(f"{printable}: the run has no checksum of its data; set {setting}=FILE")
         if not where.startswith(NETWORK) and expanded(where).exists():
             advice = f"to read it as it is now, set {setting}={printable}" if can_differ else "start a new run"
-            return InputError(f"{printable} has changed since training, or is not a regular file; {advice}")
-        return InputError(f"{printable}: training data not found; set {setting}=FILE")
+            return FileError(f"{printable} has changed since training, or is not a regular file; {advice}")
+        return FileError(f"{printable}: training data not found; set {setting}=FILE")
 
     @property
     def shipped(self) -> DatasetConfig | None:

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int, Int64
 from torch import Tensor
 
-from informer.base.errors import InputError, listed
+from informer.base.errors import InputError, ShortError, listed
 from informer.config.data import DatasetConfig
 from informer.config.model import WindowSizes
 from informer.data.columns import Columns, Trained
@@ -325,13 +325,13 @@ def cut_windows(
     # one count over all windows, minus the number of windows in previous series
     starts = np.arange(counts.sum()) + np.repeat(firsts - (counts.cumsum() - counts), counts)
     if part and not len(starts):
-        raise InputError(f"{dataset.name}: no series has a window in its {part} part; use longer series")
+        raise ShortError(f"{dataset.name}: no series has a window in its {part} part; use longer series")
     if observed is not None:
         least = dataset.min_observed
         in_horizon = are_observed(starts + sizes.first, sizes.pred_len, observed, least)
         starts = starts[are_observed(starts, sizes.seq_len, observed, least) & in_horizon]
     if part and not len(starts):
-        raise InputError(
+        raise ShortError(
             f"{dataset.name}: no window of the {part} part has dataset.min_observed={dataset.min_observed:g} of its "
             f"rows observed, in its history and in its horizon; lower it, or change dataset.split, {WITHOUT_TRAINING}"
         )

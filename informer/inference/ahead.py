@@ -21,7 +21,7 @@ import pandas as pd
 import torch
 from jaxtyping import Float64
 
-from informer.base.errors import InputError, listed
+from informer.base.errors import FileError, InputError, listed
 from informer.checkpoint.format import Rule
 from informer.checkpoint.restore import DO_NOT_FIT
 from informer.data.history import future_index
@@ -128,12 +128,12 @@ class PanelEffects:
         expected = {f"{k}.{name}": shape for k in range(len(columns)) for name, shape in shapes.items()}
         found = {name: tuple(array.shape) for name, array in rule.effects.items()}
         if terms is None or not m or expected != found or len(columns) != len(rule.are_ratios):
-            raise InputError(f"{DO_NOT_FIT}: effects of {listed(known.columns)} on {listed(columns)} in {n} series")
+            raise FileError(f"{DO_NOT_FIT}: effects of {listed(known.columns)} on {listed(columns)} in {n} series")
         arrays = {name: array.numpy() for name, array in rule.effects.items()}
         for name, array in arrays.items():
             finite = 1 / array if name.endswith("scale") else array  # what never changes has an infinite scale
             if array.dtype != np.float64 or not np.isfinite(finite).all():
-                raise InputError(f"{DO_NOT_FIT}: effects.{name}: expected finite numbers of double precision")
+                raise FileError(f"{DO_NOT_FIT}: effects.{name}: expected finite numbers of double precision")
             if name.endswith(("weights", "level", "unit")):
                 arrays[name] = array[places]
         own_arrays = [{name: arrays[f"{k}.{name}"] for name in shapes} for k in range(len(columns))]

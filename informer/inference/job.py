@@ -22,7 +22,7 @@ from rich.console import Console
 
 from informer import checkpoint
 from informer.base.console import logging_to, say, step_bar
-from informer.base.errors import InputError, ReportError, counted, is_out_of_memory, listed
+from informer.base.errors import FileError, InputError, counted, is_out_of_memory, listed
 from informer.base.files import expanded, write_atomic, writing
 from informer.checkpoint.paths import SUMMARY, forecasting_checkpoint, only_output
 from informer.config.commands import PredictConfig
@@ -71,7 +71,7 @@ def name_sources(paths: Sequence[Path], future: str | None = None) -> list[Input
         return [source._replace(future=expanded(future)) for source in sources]
     by_name = {each.name: each.path for each in name_sources(futures)}
     if absent := [source.name for source in sources if source.name not in by_name]:
-        raise InputError(
+        raise FileError(
             f"future={future}: expected a file for each input, with the same name; found none for {listed(absent)}"
         )
     return [source._replace(future=by_name[source.name]) for source in sources]
@@ -287,21 +287,21 @@ def forecast_files(model: TrainedModel, job: Job, sources: Sequence[InputFile]) 
 
 @contextmanager
 def _noting(job: Job, rows: dict[InputFile, Row], source: InputFile) -> Iterator[None]:
-    """Record an error in a file as its row: InputError and out of memory; with many files also internal errors."""
+    """Record an error in one of many files as its row."""
     try:
         yield
         return
-    except InputError as error:
-        message = str(error)
     except Exception as error:
-        if is_out_of_memory(error):
+        if not job.has_many_inputs:
+            raise
+        if isinstance(error, InputError):
+            message = str(error)
+        elif is_out_of_memory(error):
             message = f"{source.path}: out of memory; use a smaller file, a smaller batch_size or a shorter horizon"
-        elif job.has_many_inputs:
+        else:
             place = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}"
             message = f"{source.path}: {where}: {error}; this is a bug: please report it"
-        else:
-            raise
     rows[source] = replace(rows[source], status=ERROR, message=message)
 
 
@@ -406,8 +406,6 @@ def located(settings: PredictConfig) -> Path:
 
 def _predict_one(model: TrainedModel, job: Job, sources: Sequence[InputFile], console: Console) -> list[Row]:
     (row,), tables = forecast_files(model, job, sources)
-    if row.status == ERROR:
-        raise ReportError(row.message.splitlines())
     for table in tables:
         write_atomic(job.writer.folder / LONG_FILE, table)
     say(console, f"forecast: {job.writer.folder / row.output}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, final
 
-from informer.base.errors import InputError, with_addresses
+from informer.base.errors import FileError, with_addresses
 from informer.base.files import csv_text, fingerprint, remove_temporary, write_atomic, writing
 from informer.checkpoint.paths import SUMMARY
 from informer.inference.reader import LEFT_OUT
@@ -103,7 +103,7 @@ class Journal:
         with writing(path), suppress(FileNotFoundError, csv.Error):  # of a killed job: what has no row is done again
             before.extend(csv.reader(io.StringIO(path.read_bytes().decode(errors="surrogateescape"), newline="")))
         if before[:1] != [[*HEADER]] and path.exists():
-            raise InputError(
+            raise FileError(
                 f"{path}: expected the summary of a job, found another file of that name; choose another output folder"
             )
         remove_temporary(folder / output for output in (SUMMARY, *outputs))

@@ -18,7 +18,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from informer.base.errors import InputError, counted, listed, nearest
+from informer.base.errors import InputError, ShortError, counted, listed, nearest
 from informer.base.progress import report
 from informer.base.quantiles import MEDIAN
 from informer.config.compose import options_of
@@ -142,7 +142,7 @@ def _tested(subject: ZeroModel, horizon: int, device: str) -> tuple[ZeroModel, O
     least = n_tests * horizon + max(LEAST_HISTORY, subject.seasons[0] + 1, horizon)
     long = [each for each in subject.panel if len(each) >= least]
     if not long:
-        raise InputError(f"horizon={horizon}: expected series of at least {least} rows to test on, found {rows}")
+        raise ShortError(f"horizon={horizon}: expected series of at least {least} rows to test on, found {rows}")
     chosen, notes = long[:: -(-len(long) * len(subject.columns) * n_tests // MOST_WINDOWS)], list[str]()
     if len(long) < len(subject.panel):
         notes.append(f"left out: {counted(len(subject.panel) - len(long), 'series')} of fewer than {least} rows")

@@ -30,7 +30,7 @@ import pandas as pd
 import torch
 from jaxtyping import Float64
 
-from informer.base.errors import InputError, counted, listed
+from informer.base.errors import InputError, ShortError, counted, listed
 from informer.base.files import replacing, write_atomic
 from informer.config.commands import Format, PredictConfig
 from informer.config.data import InputFormat
@@ -146,7 +146,7 @@ def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
     check_zones(series.name, series.timestamps.tz, until.tz, "training")
     row = int(series.timestamps.searchsorted(until, side="right"))
     if row >= len(series):
-        raise InputError(
+        raise ShortError(
             f"{series.name}: no row after the training rows, which end at {until}; give newer rows or, to forecast "
             f"training rows anyway, set from={series.timestamps[min(first_target, len(series) - 1)]:%Y-%m-%d} (start= "
             "of Forecaster.backtest)"
@@ -336,12 +336,12 @@ def origins(model: TrainedModel, series: Series, rolling: PredictConfig, *, firs
         blocks = (needed - sizes.first) // sizes.pred_len
         formula = "seq_len + model.offset" if sizes.offset else "seq_len"
         formula += " + pred_len" if blocks == 1 else f" + {blocks} pred_len"
-        raise InputError(
+        raise ShortError(
             f"{series.name}: expected at least {formula} = {needed} rows for one origin, found {len(series)}"
         )
     if len(series) < needed + first:
         since, is_given = rolling.from_date, rolling.from_date is not None
-        raise InputError(
+        raise ShortError(
             f"{series.name}: expected at least {counted(needed - sizes.first, 'row')} "
             f"{f'from {since} on' if is_given else 'after the training rows'}, found "
             f"{max(len(series) - first - sizes.first, 0)}; give newer rows, or "

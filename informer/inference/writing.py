@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from informer.base.errors import InputError, listed
+from informer.base.errors import ColumnError, InputError, listed
 from informer.base.files import csv_text, file_stems, replacing, write_atomic
 from informer.base.quantiles import paired_bands
 from informer.config.commands import Format
@@ -170,7 +170,7 @@ def columns_of(
     more = of({f"_{name}": values for name, values in paths.bands.items()})
     more |= {ROLLED: paths.rolled[:: len(targets)][there]} if paths.rolled.any() else {}
     if taken := [name for name in more if name in (*first.keys, first.time_col, *columns)]:
-        raise InputError(f"{first.name}: the forecast needs the column {taken[0]!r}; rename yours")
+        raise ColumnError(f"{first.name}: the forecast needs the column {taken[0]!r}; rename yours")
     keys = {name: np.array([each.keys[name] for each in panel], dtype=object)[places] for name in first.keys}
     times = in_zone(paths.times[:: len(targets)][there], paths.zone).as_unit(first.timestamps.unit)
     time = by_time(times, partial(stamps, panel)) if as_written else first.frequency.labels(times)

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from informer.base.errors import InputError, listed
+from informer.base.errors import ColumnError, InputError, ShortError, listed
 from informer.base.quantiles import MEDIAN
 from informer.checkpoint.format import Rule
 from informer.data.history import Future, future_index
@@ -189,7 +189,7 @@ class ZeroModel:
             for column, history in zip(columns, values.T, strict=True):
                 if not np.isfinite(history[-COUNTED:]).any():
                     where = f" in its last {COUNTED:,} rows" if np.isfinite(history).any() else ""
-                    raise InputError(
+                    raise ColumnError(
                         f"{series.name}: column {column!r} has no value{where}; leave it out with dataset.exclude"
                     )
         ahead = list[np.ndarray]()
@@ -321,7 +321,7 @@ class ZeroModel:
             first = self._least(series, steps) if start is None else row_of(start, series, "start")
             ends = every(max(first, 1), len(series) - steps, stride or steps)
             if not ends:
-                raise InputError(
+                raise ShortError(
                     f"{series.name}: expected at least {first + steps} rows for one forecast of {steps} rows, "
                     f"found {len(series)}"
                 )
@@ -336,7 +336,7 @@ class ZeroModel:
     def skill(self, horizon: int | str | None) -> float:
         """Skill of forecasts from earlier rows; an InputError if the series are too short."""
         if (scores := self.evaluate(horizon)) is None:
-            raise InputError(f"score: the series are too short for a test forecast of {self.steps(horizon)} rows")
+            raise ShortError(f"score: the series are too short for a test forecast of {self.steps(horizon)} rows")
         return scores.skill
 
     def _bands(

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from informer.base.errors import InputError, counted, listed
+from informer.base.errors import InputError, ShortError, counted, listed
 from informer.config.model import WindowSizes
 from informer.data.columns import Columns
 from informer.data.diagnosis import seasons_of
@@ -223,12 +223,12 @@ def fit_ridge(
 def _sums(windows: Windows, effects: KnownEffects | None, positions: Sequence[int], max_rows: int) -> Sums:
     """Sums over windows and columns of mean-free histories and futures, after subtracting known effects."""
     if not len(windows):
-        raise InputError("ridge baseline: expected training and validation windows, found a part without any")
+        raise ShortError("ridge baseline: expected training and validation windows, found a part without any")
     store = effects.without(windows.store) if effects else windows.store
     adjusted = Windows(store, starts=windows.starts, sizes=windows.sizes, targets=positions)
     sums = window_sums(adjusted, [positions], most=max(max_rows // len(positions), 1))[0]
     if not sums.is_known:
-        raise InputError("ridge baseline: some step of the horizon is observed in no window; lower pred_len")
+        raise ShortError("ridge baseline: some step of the horizon is observed in no window; lower pred_len")
     return sums
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int64
 
-from informer.base.errors import InputError
+from informer.base.errors import InputError, ShortError
 from informer.base.quantiles import MEDIAN
 from informer.members.baselines import Histories, Paths
 from informer.networks.ops.zero_inputs import HISTORY
@@ -71,7 +71,7 @@ def _lightgbm(
     rest = min(map(len, histories)) - TESTS * horizon - season  # rows after differences, without those of intervals
     lags = sorted(lag for lag in {*range(1, LAGS + 1), season, 2 * season} if 2 * lag < rest)
     if not lags:
-        raise InputError(f"models: lightgbm needs histories of more than {TESTS * horizon + season + 2} rows")
+        raise ShortError(f"models: lightgbm needs histories of more than {TESTS * horizon + season + 2} rows")
     transforms = [Differences([season]), LocalStandardScaler()]
     model = MLForecast({"lightgbm": LGBMRegressor(verbosity=-1)}, 1, lags, target_transforms=transforms)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from safetensors import safe_open
 
-from informer.base.errors import InputError, one_of
+from informer.base.errors import FileError, one_of
 from informer.networks.models.zero import Zero
 
 VERSIONS = {"zero-2": "1cf0a2f784ef8cddb9f4c8a9f2f0fd85d3b188deda84dc034ad9e9422ed09542"}
@@ -29,7 +29,7 @@ def load(version: str = NEWEST) -> Zero:
         raise one_of("version of the pretrained network", version, list(VERSIONS))
     path = weights_path(version)
     if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != VERSIONS[version]:
-        raise InputError(f"{path}: missing or damaged; install informer-forecasting again")
+        raise FileError(f"{path}: missing or damaged; install informer-forecasting again")
     with safe_open(path, framework="pt") as file:
         network = Zero(**json.loads(file.metadata()["network"]))
         network.load_state_dict({name: file.get_tensor(name).float() for name in file.keys()})  # noqa: SIM118

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from informer.base.errors import ColumnError, SettingError, listed
+from informer.base.errors import ColumnError, InputError, listed
 from informer.config.data import DatasetConfig, key_columns
 from informer.config.overrides import to_display
 from informer.read import time_columns, time_parts
@@ -250,7 +250,7 @@ def value_columns(table: Table, time_col: str, config: DatasetConfig) -> tuple[s
             lacking = listed(missing) if missing else "dataset.columns lists none"
             raise ColumnError(f"{table.name}: columns missing: {lacking}; its value columns are {listed(candidates)}")
         if repeated := [column for column, n in Counter(config.columns).items() if n > 1]:
-            raise SettingError(f"dataset.columns: {listed(repeated)} is given twice")
+            raise InputError(f"dataset.columns: {listed(repeated)} is given twice")
         return tuple(config.columns)
     # dates without letters might be numbers with signs
     dates = [column for column in time_columns.dated_columns(table) if time_columns.has_only_dates(table.frame[column])]

@@ -14,7 +14,7 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from informer.base.errors import FileError, SettingError, listed, reason_of
+from informer.base.errors import FileError, InputError, listed, reason_of
 from informer.base.files import expanded, missing_file, reading
 from informer.base.runtime import resource
 from informer.config.data import DatasetConfig, is_plain_name
@@ -227,7 +227,7 @@ def find_file(config: DatasetConfig, data_dir: Path) -> Path:
             "to forecast a file in one command: informer forecast my.csv"
         )
     if not is_plain_name(config.file):
-        raise SettingError(f"dataset.file: expected the name of a file in data_dir, found {config.file!r}")
+        raise InputError(f"dataset.file: expected the name of a file in data_dir, found {config.file!r}")
     if config.packaged:
         return resource(f"data/{config.file}")
     path = data_dir / config.file

@@ -99,7 +99,7 @@ class Report:
             yield
         except InputError as error:  # is made again, since its traceback would keep the rows in memory
             if isinstance(error, ReportError):
-                self.problems += error.problems or map(InputError, error.lines)
+                self.problems += error.problems
             else:
                 self.problems.append(type(error)(str(error), *error.repairs, code=error.code))
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int
 
-from informer.base.errors import ColumnError, FileError, InputError, SettingError, listed
+from informer.base.errors import ColumnError, FileError, InputError, ShortError, listed
 from informer.config.data import STEP, DatasetConfig
 from informer.read import checks, time_columns
 from informer.read.cells import key_cells, key_text
@@ -290,7 +290,7 @@ class Reading:
         if self.is_timed and config.since is not None:
             is_old = times.tz_localize(None) < pd.Timestamp(config.since).tz_localize(None)
             if is_old.all():
-                raise SettingError(f"dataset.since={config.since}: {table.name} ends before, at {times.max()}")
+                raise InputError(f"dataset.since={config.since}: {table.name} ends before, at {times.max()}")
             places = np.flatnonzero(~is_old)
             codes, kept = pd.factorize(codes[places])
             names = [names[k] for k in kept]
@@ -414,7 +414,7 @@ class Reading:
         check_outliers(read, config, report)
         if history is not None and len(read) + n_unread < history and config.short != "pad":
             line = f"{rows.name}: expected at least seq_len={history} rows of history, found {len(read) + n_unread}"
-            report.problems.append(InputError(line, code="history", table=rows.name))
+            report.problems.append(ShortError(line, table=rows.name))
         if frequency is None:
             return None, report
         if history is None:

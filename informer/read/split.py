@@ -6,7 +6,7 @@ from itertools import count
 
 import pandas as pd
 
-from informer.base.errors import SettingError
+from informer.base.errors import InputError
 from informer.config.data import SplitConfig
 from informer.config.model import WindowSizes
 from informer.read.frequency import Frequency
@@ -104,7 +104,7 @@ def _count_borders(n: int, frequency: Frequency, config: SplitConfig) -> Sequenc
     per_unit = 1
     if config.kind == "months":
         if frequency.per_day is None:
-            raise SettingError(
+            raise InputError(
                 f"dataset.split.kind=months counts months of 30 days, which rows of frequency {frequency.code} do not "
                 "divide: use ratio, dates or rows"
             )
@@ -114,18 +114,16 @@ def _count_borders(n: int, frequency: Frequency, config: SplitConfig) -> Sequenc
 
 def _ratio_borders(n: int, train: float, val: float, test: float) -> tuple[int, int, int]:
     if abs(train + val + test - 1) > 1e-6:
-        raise SettingError(f"dataset.split: expected shares that add up to 1, found {train} + {val} + {test}")
+        raise InputError(f"dataset.split: expected shares that add up to 1, found {train} + {val} + {test}")
     return int(n * train), n - int(n * test), n
 
 
 def _number(config: SplitConfig, part: str) -> float:
     value: Bound = getattr(config, part)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < MOST:
-        raise SettingError(
-            f"dataset.split.{part}: expected a number above 0 for kind={config.kind}, found {value!r:.40}"
-        )
+        raise InputError(f"dataset.split.{part}: expected a number above 0 for kind={config.kind}, found {value!r:.40}")
     if config.kind == "rows" and value != int(value):
-        raise SettingError(f"dataset.split.{part}: expected whole rows, found {value!r}")
+        raise InputError(f"dataset.split.{part}: expected whole rows, found {value!r}")
     return float(value)
 
 
@@ -139,10 +137,10 @@ def _date_borders(timestamps: pd.DatetimeIndex, config: SplitConfig) -> Sequence
         # a number belongs to another kind of split
         date = pd.to_datetime(value if isinstance(value, str) else "", format="ISO8601", errors="coerce")
         if pd.isna(date):
-            raise SettingError(f"dataset.split.{part}: expected a date such as 2017-07-01, found {value!r}")
+            raise InputError(f"dataset.split.{part}: expected a date such as 2017-07-01, found {value!r}")
         rows.append(int(timestamps.searchsorted(_in_zone(date, timestamps, f"dataset.split.{part}: found {value!r}"))))
     if rows != sorted(rows):
-        raise SettingError(
+        raise InputError(
             f"dataset.split: expected train <= val <= test, found {config.train}, {config.val}, {config.test}"
         )
     return rows
@@ -154,7 +152,7 @@ def _in_zone(date: pd.Timestamp, timestamps: pd.DatetimeIndex, prefix: str) -> p
         # at clock changes: nonexistent times move forward, of ambiguous ones take the first
         return date.tz_localize(timestamps.tz, nonexistent="shift_forward", ambiguous=True)
     if timestamps.tz is None:
-        raise SettingError(f"{prefix}, expected a date without a time zone, like the data; remove the zone")
+        raise InputError(f"{prefix}, expected a date without a time zone, like the data; remove the zone")
     return date.tz_convert(timestamps.tz)
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from rich.console import Console
 
 from informer.base.console import say
-from informer.base.errors import InputError, counted, with_addresses
+from informer.base.errors import FileError, InputError, TimeError, counted, with_addresses
 from informer.base.files import write_atomic
 from informer.base.quantiles import BAND, paired_bands
 from informer.checkpoint.paths import PAGE, SUMMARY, TOTALS_FACTS
@@ -185,7 +185,7 @@ def _histories(path: Path, files: list[Path], history: str | None) -> dict[Path,
     """The history file of each forecast file, if known and present."""
     if history is not None:
         if not Path(history).exists():
-            raise InputError(f"history={history}: no such file")
+            raise FileError(f"history={history}: no such file")
         return dict.fromkeys(files, Path(history))
     summary = path / SUMMARY
     if not (path.is_dir() and summary.exists()):
@@ -201,14 +201,14 @@ def _of_file(
     """The rows of a forecast file, with actual values if they are known, and the rows of its history."""
     frame, key = forecast.frame, [*PAIR, "time"]
     if not forecast.timed:
-        raise InputError(f"{file}: expected times, found one row per series; use forecasts with a time column")
+        raise TimeError(f"{file}: expected times, found one row per series; use forecasts with a time column")
     past = frame.iloc[:0] if history is None else named_alike(forecast, history).frame
     past = past.loc[past["column"].isin(frame["column"].unique()), [*key, "value"]]
     if actuals is not None:
         rows = named_alike(forecast, actuals).frame[[*key, "value"]].rename(columns={"value": "actual"})
         frame = frame.drop(columns="actual").merge(rows, on=key, how="left")
         if frame["actual"].isna().all():
-            raise InputError(f"{actuals.name}: expected actual values at the times of {file.name}, found none")
+            raise TimeError(f"{actuals.name}: expected actual values at the times of {file.name}, found none")
     if several:
         name = file.name.partition(".")[0]
         both = frame, past

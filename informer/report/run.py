@@ -11,7 +11,7 @@ from rich.console import Console
 
 from informer import checkpoint as checkpoints
 from informer.base.console import logging_to, say
-from informer.base.errors import InputError, counted, listed, with_addresses
+from informer.base.errors import FileError, InputError, counted, listed, with_addresses
 from informer.base.files import expanded, write_atomic
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import (
@@ -268,7 +268,7 @@ def _add_results(content: Content, folder: Path, saved: Checkpoint | None) -> No
     except (KeyError, TypeError, ValueError, OSError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{folder}: expected results as the training command writes them, found: {error!r}") from error
+        raise FileError(f"{folder}: expected results as the training command writes them, found: {error!r}") from error
 
 
 def _add_tracks(content: Content, folder: Path, saved: Checkpoint, metrics: Mapping[str, Any]) -> None:
@@ -358,7 +358,7 @@ def _content(path: Path, settings: ReportConfig, saved: Checkpoint | None) -> Co
         _add_results(content, path, None)
         return content
     if path.is_file() and path.name.lower().endswith(SUFFIXES):
-        raise InputError(
+        raise FileError(
             f"input={path}: expected a run, an evaluation or forecasts, found another table; "
             f"{shell_command('forecast', str(path))} forecasts a file and writes a report"
         )
@@ -366,8 +366,8 @@ def _content(path: Path, settings: ReportConfig, saved: Checkpoint | None) -> Co
     source = path if path.is_file() or is_run else path.parent
     if path.is_dir() and not (source / checkpoints.BEST).exists():
         if (path / CONFIG).exists():
-            raise InputError(f"input={path}: interrupted before its first epoch ended; {resume_advice(path)}")
-        raise InputError(
+            raise FileError(f"input={path}: interrupted before its first epoch ended; {resume_advice(path)}")
+        raise FileError(
             f"input={path}: expected a run directory, the folder of an evaluation, or forecasts "
             f"(*.forecast.csv, *.rolling.csv, forecasts.csv), found none of them"
         )

@@ -12,7 +12,7 @@ import pandas as pd
 from rich.console import Console
 
 from informer.base.console import folding_table, say
-from informer.base.errors import InputError, counted, listed, printable, signed_percent
+from informer.base.errors import FileError, InputError, counted, listed, printable, signed_percent
 from informer.checkpoint.paths import CONFIG, LAST, METRICS_FILE, read_facts, resolve_latest
 from informer.config.commands import CompareConfig
 from informer.config.conversion import flat, read_saved_yaml, with_nan
@@ -151,7 +151,7 @@ def read_runs(paths: Iterable[Path]) -> tuple[pd.DataFrame, list[str]]:
         for reason, names in left_out.items()
     ]
     if not read:
-        raise InputError("runs: expected run directories with scores, found none" + "; ".join(["", *notes]))
+        raise FileError("runs: expected run directories with scores, found none" + "; ".join(["", *notes]))
     runs = pd.DataFrame(read).sort_values("skill", ascending=False, kind="stable", ignore_index=True)
     runs.index += 1
     alike = runs["name"].duplicated(keep=False)  # folders of the same name are named by the path that was given
@@ -184,11 +184,11 @@ def _runs_of(path: Path) -> list[Path]:
 def _read(folder: Path) -> dict[str, Any]:
     """A row of `read_runs`, or an InputError that says why its scores cannot be compared."""
     if not folder.exists():
-        raise InputError("no such folder")
+        raise FileError("no such folder")
     if not ((folder / METRICS_FILE).exists() and (folder / CONFIG).exists()):
         if (folder / CONFIG).exists() and (folder / LAST).exists():
-            raise InputError("interrupted, or still training (informer train resume=RUN continues it)")
-        raise InputError(f"without {METRICS_FILE} and {CONFIG}" if folder.is_dir() else "not a run directory")
+            raise FileError("interrupted, or still training (informer train resume=RUN continues it)")
+        raise FileError(f"without {METRICS_FILE} and {CONFIG}" if folder.is_dir() else "not a run directory")
     try:
         saved = with_nan(json.loads((folder / METRICS_FILE).read_text(encoding="utf-8")))
         scores, config = saved["scores"][saved["model"]]["scaled"], flat(read_saved_yaml(folder / CONFIG))
@@ -202,8 +202,8 @@ def _read(folder: Path) -> dict[str, Any]:
         fallback = str(config.get("decoder_attn_reason") or "")
         return about | {metric: scores["overall"][metric] for metric in SHOWN} | {"task": task, "fallback": fallback}
     except InputError as error:
-        raise InputError(f"damaged: {error}") from error
+        raise FileError(f"damaged: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
-        raise InputError(
+        raise FileError(
             f"damaged: {folder}: expected the scores and configuration of a run, found: {error!r}"
         ) from error

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from informer.base.errors import InputError, listed
+from informer.base.errors import ShortError, listed
 from informer.data.dataset import Data
 from informer.data.diagnosis import data_problems
 from informer.data.panel import training_rows
@@ -96,7 +96,7 @@ def add_windows(
         InputError: there are no windows.
     """
     if not len(windows):
-        raise InputError("evaluation: expected at least one window, found none; use more rows or a shorter seq_len")
+        raise ShortError("evaluation: expected at least one window, found none; use more rows or a shorter seq_len")
     for member in members:
         of = partial(backtest, member, windows, data.panel, data.targets, change=change, batch_size=batch_size)
         for paths in of(levels=member.supported(levels)):

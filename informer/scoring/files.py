@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from informer.base.errors import InputError, counted, listed
+from informer.base.errors import ColumnError, InputError, ShortError, TimeError, counted, listed
 from informer.config.data import STEP, DatasetConfig, InputFormat
 from informer.members.baselines import Histories
 from informer.read.checks import check_cells, check_clock_changes
@@ -158,7 +158,7 @@ def _timed(table: Table, config: DatasetConfig, time: str, known: Collection[str
     one_value = is_long or (known is None and (time in _TIME or series in _SERIES[:2]))
     roles, notes = _roles(table.name, values, known, one_value=one_value, has_origin=origin is not None)
     if not roles:
-        raise InputError(f"{table.name}: expected columns of numbers next to {time}, found {listed(others)}")
+        raise ColumnError(f"{table.name}: expected columns of numbers next to {time}, found {listed(others)}")
     used = list(dict.fromkeys(name for by_role in roles.values() for name in by_role.values()))
     if (unused := without(others, [*used, *filter(None, [series])])) and known is not None:
         advice = ""
@@ -221,7 +221,7 @@ def _roles(
             points.remove("y")
             named = named if named != "y" else None
         elif others and "y" in known:
-            raise InputError(
+            raise ColumnError(
                 f"{file}: expected one forecast of y, found y and {listed(others)}; if y has actual values, remove it, "
                 "otherwise remove the others"
             )
@@ -283,7 +283,7 @@ def _rows(table: Table, config: DatasetConfig) -> Tidy:
     """Values to the right of the name; empty cells at the end of a row are not values."""
     first, *value_columns = table.columns
     if not value_columns or has_words(table, value_columns[0]):
-        raise InputError(
+        raise ColumnError(
             f"{table.name}: expected a time column, or one row per series (its name, then its values), found columns "
             f"{listed(table.columns)}; name the time column, dataset.time_col=NAME"
         )
@@ -351,7 +351,7 @@ def matched(forecasts: Tidy, actuals: Tidy, history: Tidy) -> tuple[Forecasts, H
     has_history = np.array([len(values) > 0 for values in histories])
     lacking = ["/".join(filter(None, pair)) for pair in of_paths[~has_history]]
     if not has_history.any():
-        raise InputError(
+        raise ShortError(
             f"{history.name}: expected rows before the first forecast of {lacking[0] or forecasts.name}, found none"
         )
     if lacking:
@@ -365,14 +365,14 @@ def matched(forecasts: Tidy, actuals: Tidy, history: Tidy) -> tuple[Forecasts, H
 def _joined(forecasts: Tidy, actuals: Tidy) -> tuple[pd.DataFrame, list[str]]:
     """Forecast rows with their actual values, NaN for rows without one, which are counted in a note."""
     if forecasts.timed != actuals.timed:
-        raise InputError(f"{actuals.name}: expected times as in {forecasts.name}; one of them has one row per series")
+        raise TimeError(f"{actuals.name}: expected times as in {forecasts.name}; one of them has one row per series")
     frame = forecasts.frame.drop(columns="actual", errors="ignore").rename(columns={"value": "forecast"})
     keys = ["series", "column", "time"]
     for each, rows, by in ((forecasts, frame, [*keys, "origin"]), (actuals, actuals.frame, keys)):
         again = rows.duplicated(by)
         if again.any():
             first = rows[again].iloc[0]
-            raise InputError(f"{each.name}: duplicate row for {first['series'] or first['column']} at {first['time']}")
+            raise TimeError(f"{each.name}: duplicate row for {first['series'] or first['column']} at {first['time']}")
     truth = actuals.frame[[*keys, "value"]].rename(columns={"value": "actual"})
     merged = frame.merge(truth, on=keys, how="left")
     if not np.isfinite(merged["forecast"]).all():
@@ -381,11 +381,11 @@ def _joined(forecasts: Tidy, actuals: Tidy) -> tuple[pd.DataFrame, list[str]]:
     if not has_actual.any():
         some, last = merged.iloc[0], truth["time"].max()
         if frame["time"].min() > last and (frame["series"].isin(truth["series"]) & frame["column"].isin(known)).any():
-            raise InputError(
+            raise TimeError(
                 f"{actuals.name}: no actual value for any forecast of {forecasts.name} yet: the forecasts begin at "
                 f"{frame['time'].min()}, the actual values end at {last}"
             )
-        raise InputError(
+        raise TimeError(
             f"{actuals.name}: no actual value for any forecast of {forecasts.name} (the first is {some['series']} "
             f"{some['column']} at {some['time']}); expected the same names of series and columns "
             f"({listed(list(known))}), and the same times"
@@ -404,9 +404,9 @@ def step_of(times: pd.DatetimeIndex, name: str) -> Frequency:
     try:
         step, regular = Frequency.closest(times)
     except ValueError as error:
-        raise InputError(f"{name}: {error}; set season=24") from error
+        raise TimeError(f"{name}: {error}; set season=24") from error
     if not (step.strides(times) > 0).all():
-        raise InputError(
+        raise TimeError(
             f"{name}: no regular step: {step.code} holds for the first {regular} rows only; score rows that are whole "
             "steps apart"
         )
@@ -429,12 +429,12 @@ def _before(
         # rows may be missing right before the forecast, too
         strides = step.strides(pd.DatetimeIndex(times.append(pd.DatetimeIndex([first]))))
         if not strides[-1]:
-            raise InputError(
+            raise TimeError(
                 f"{history.name}: expected steps of {step.code} up to the forecast at {first}, found {times[-1]}"
             )
         missing = int(strides.sum()) - n
         if missing > max(MOST_MISSING, MOST_MISSING_SHARE * n):
-            raise InputError(
+            raise TimeError(
                 f"{history.name}: expected a history up to the forecast at {first}, found {n:,} rows and {missing:,} "
                 f"missing ones at steps of {step.code}, up to {times[-1]}; leave out what is far before, or add the "
                 "rows in between"

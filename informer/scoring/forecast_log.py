@@ -10,7 +10,7 @@ from typing import IO
 
 import pandas as pd
 
-from informer.base.errors import InputError, counted
+from informer.base.errors import FileError, counted
 from informer.base.files import make_folder, reading, wait_for_lock, writing
 from informer.scoring.forecasts import Forecasts
 
@@ -71,9 +71,9 @@ def logged(log: Path) -> tuple[pd.DataFrame, list[str]]:
         frame = frame.assign(value=pd.to_numeric(frame["value"].replace("", "nan")))
         late = pd.to_datetime(frame["logged"], utc=True) - pd.to_datetime(frame["time"], format="ISO8601", utc=True)
     except ValueError as error:
-        raise InputError(f"log={log}: a row is not as it was written ({error}); remove it") from error
+        raise FileError(f"log={log}: a row is not as it was written ({error}); remove it") from error
     if frame.empty:
-        raise InputError(f"log={log}: expected at least one forecast, found none")
+        raise FileError(f"log={log}: expected at least one forecast, found none")
     again = frame.duplicated(KEYS)
     table = frame[~again].set_index(KEYS)["value"].unstack("name").reset_index().rename_axis(columns=None)
     notes = [f"{counted(table.groupby(KEYS[:3]).ngroups, 'logged forecast')} in {log}"]
@@ -92,5 +92,5 @@ def _complete(log: Path, file: IO[bytes]) -> int:
         return 0
     with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         if content[: len(HEADER)] != HEADER:
-            raise InputError(f"log={log}: expected a log of forecasts, found another file; choose another")
+            raise FileError(f"log={log}: expected a log of forecasts, found another file; choose another")
         return content.rfind(b"\n") + 1

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from informer.base.errors import InputError
+from informer.base.errors import FileError, InputError, ShortError
 from informer.checkpoint.format import Checkpoint
 
 DOES_NOT_FIT = "checkpoint: its calibration does not fit the model"
@@ -138,7 +138,7 @@ class Calibration:
             return
         if not self.is_learned.any():
             raise InputError(f"intervals={level}: {NOTHING_LEARNED}; leave intervals out, or train on rows that vary")
-        raise InputError(
+        raise ShortError(
             f"intervals={level}: expected at least {min_windows(level)} calibration windows, the model had "
             f"{self.windows}; choose a lower level, or train with a longer validation part (dataset.split.val)"
         )
@@ -225,9 +225,9 @@ def saved_calibration(checkpoint: Checkpoint, *, recent: bool = False) -> Calibr
         and not (name in ("usual", "largest") and each.isinf().any())
         for name, each in state.items()
     ):
-        raise InputError(f"{DOES_NOT_FIT}: expected tensors of at least 0 of these shapes, finite variations: {shapes}")
+        raise FileError(f"{DOES_NOT_FIT}: expected tensors of at least 0 of these shapes, finite variations: {shapes}")
     usual, largest, lag, power = (state[name] for name in ("usual", "largest", "lag", "power"))
     if int(lag) < 1 or float(power) not in POWERS:
-        raise InputError(f"{DOES_NOT_FIT}: expected a lag of at least 1, a power of {sorted(POWERS)}")
+        raise FileError(f"{DOES_NOT_FIT}: expected a lag of at least 1, a power of {sorted(POWERS)}")
     variation = Variation(int(lag), float(power), usual, largest, state.get(FACTORS))
     return Calibration(int(state["windows"]), state["half_widths"], variation, state["still"])

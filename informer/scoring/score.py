@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from informer.base.console import logging_to, say
-from informer.base.errors import InputError, counted
+from informer.base.errors import InputError, TimeError, counted
 from informer.base.files import write_atomic
 from informer.base.quantiles import BAND
 from informer.checkpoint.paths import only_output
@@ -251,7 +251,7 @@ def read_log(path: Path, timezone: str | None) -> Tidy:
     frame, notes = logged(path)
     is_local = ~frame["time"].str.contains(r"[+-]\d\d:\d\d$")
     if timezone is None and 0 < is_local.sum() < len(frame):
-        raise InputError(f"log={path}: some times have no zone; set the zone of these local times, dataset.timezone")
+        raise TimeError(f"log={path}: some times have no zone; set the zone of these local times, dataset.timezone")
     for name in ("time", "origin"):
         times = pd.to_datetime(frame[name], format="ISO8601", utc=True).dt.tz_localize(None)
         if timezone is not None:

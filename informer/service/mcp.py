@@ -11,7 +11,7 @@ from typing import Any
 from mcp.server import MCPServer
 
 import informer
-from informer.base.errors import InputError
+from informer.base.errors import FileError, InputError
 from informer.checkpoint.paths import resolve_latest
 from informer.config.overrides import to_hydra
 from informer.training.folder import RUNS
@@ -35,7 +35,7 @@ def server(folder: Path) -> MCPServer:
             real(root, RUNS)  # to which the command writes
             paths = {key: inside(root, name, is_run=key == "checkpoint") for key, name in files.items()}
         except InputError as error:
-            return {"command": command, "exit_status": 2, "errors": [str(error)]}
+            return {"command": command, "exit_status": 2, "errors": [str(error)], "code": error.code}
         # absolute paths and quoted values are read literally
         words = [f"{key}={path}" for key, path in paths.items()]
         words += [f"{key}={to_hydra(value)}" for key, value in settings.items() if value is not None]
@@ -56,7 +56,7 @@ def server(folder: Path) -> MCPServer:
         except ValueError:  # the process was ended
             ended = f"{command}: ended with status {process.returncode} before it answered"
             line = f"{ended}; send fewer rows, or run informer {command} in a terminal to see why"
-            return {"command": command, "exit_status": process.returncode, "errors": [line]}
+            return {"command": command, "exit_status": process.returncode, "errors": [line], "code": "ended"}
         return found
 
     @tools.tool()
@@ -134,7 +134,7 @@ def inside(root: Path, name: str, *, is_run: bool = False) -> Path:
             real(root, each)
     if not (os.path.isdir if is_run else os.path.isfile)(path):
         kind = "folder of a run" if is_run else "file"
-        raise InputError(f"{name}: expected a {kind} in the folder of this server, found none")
+        raise FileError(f"{name}: expected a {kind} in the folder of this server, found none")
     return path
 
 
@@ -147,7 +147,7 @@ def real(root: Path, path: Path | str) -> Path:
     try:
         found = Path(os.path.realpath(root / path))
     except ValueError as error:  # a NUL, or half a character
-        raise InputError(f"{str(path)!r}: expected the name of a file, found {error}") from error
+        raise FileError(f"{str(path)!r}: expected the name of a file, found {error}") from error
     if not found.is_relative_to(root):
-        raise InputError(f"{path}: outside of the folder of this server; start informer mcp with folder=")
+        raise FileError(f"{path}: outside of the folder of this server; start informer mcp with folder=")
     return found

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from informer import checkpoint
-from informer.base.errors import InputError
+from informer.base.errors import FileError, InputError
 from informer.base.files import only_writer, refuse_link, remove_temporary, write_atomic, writing
 from informer.base.runtime import process_rank
 from informer.checkpoint import paths
@@ -155,7 +155,7 @@ class RunFolder:
         place = (path if path.is_dir() else path.parent).resolve()  # follows a link `latest`
         folder = cls(place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place)
         if not path.exists() or not folder.contains_run:
-            raise InputError(f"resume={path}: expected a run directory or its {paths.LAST}, found no run there")
+            raise FileError(f"resume={path}: expected a run directory or its {paths.LAST}, found no run there")
         return folder
 
     @property
@@ -263,7 +263,7 @@ class RunFolder:
         )
         different = [key for key in run_settings if run_settings[key] != saved_settings.get(key)]
         if different:
-            raise InputError(
+            raise FileError(
                 f"{self.path / name}: expected the checkpoint of this run, found one of another configuration than "
                 f"{paths.CONFIG} ({', '.join(different[:3])}); put the run's own file back, or start a new run"
             )
@@ -277,7 +277,7 @@ class RunFolder:
         for path in (self.path / paths.LOG, self.path / paths.EVENTS):
             refuse_link(path)
             if path.exists() and not path.is_file():
-                raise InputError(f"{path}: expected a file of the run, found something else; remove it")
+                raise FileError(f"{path}: expected a file of the run, found something else; remove it")
 
     def facts(self) -> dict[str, Any]:
         """Content of run.json; empty before the run begins.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from informer.base.errors import InputError, reason_of
+from informer.base.errors import FileError, reason_of
 from informer.base.files import reading
 from informer.config.training import DISTRIBUTIONS, LossConfig
 
@@ -56,9 +56,9 @@ def read_losses(path: Path) -> pd.DataFrame:
                 raise ValueError("epochs that are no whole numbers")
             table.index = epochs
         except ValueError as error:
-            raise InputError(f"{expected}: {reason_of(error)}") from error
+            raise FileError(f"{expected}: {reason_of(error)}") from error
     if table.index.name != "epoch" or list(table.columns[:2]) != COLUMNS:
-        raise InputError(f"{expected}, found {','.join(map(str, table.columns))!r:.60}")
+        raise FileError(f"{expected}, found {','.join(map(str, table.columns))!r:.60}")
     return table
 
 

@@ -24,7 +24,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard.summary import custom_scalars, hparams
 
-from informer.base.errors import InputError, reason_of
+from informer.base.errors import FileError, InputError, reason_of
 from informer.base.files import csv_text, refuse_link, write_atomic, writing
 from informer.checkpoint.format import Progress
 from informer.checkpoint.paths import CURVES, EVENTS, LOSSES, LOSSES_PICTURE, MLFLOW
@@ -222,7 +222,7 @@ class MlflowRun(Sink):
             if is_resumed and file.is_file():
                 self.run_id = file.read_text(encoding="utf-8", errors="replace")[:100].strip()
                 if not self.run_id.isalnum():
-                    raise InputError(
+                    raise FileError(
                         f"{file}: expected the id of a run in MLflow, found {self.run_id!r:.40}; remove the file"
                     )
             else:

@@ -11,7 +11,7 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from informer.base.errors import InputError, reason_of
+from informer.base.errors import FileError, InputError, reason_of
 from informer.checkpoint.format import Checkpoint, Progress
 from informer.checkpoint.restore import check_numbers, differing_shape
 from informer.config.training import TrainConfig
@@ -108,7 +108,7 @@ class State:
         for name, tensor in last.state.items():
             part, _, rest = name.partition(".")
             if part not in parts:
-                raise InputError(f"{STATE}.{name}: expected tensors of {', '.join(parts)}, found another")
+                raise FileError(f"{STATE}.{name}: expected tensors of {', '.join(parts)}, found another")
             parts[part][rest] = tensor
         self.progress = last.progress.model_copy()
         # the settings of the optimiser are those of the configuration
@@ -119,7 +119,7 @@ class State:
         expected = {} if self._average is None else self._average.state_dict()
         if differ := differing_shape(expected, parts["average"]):
             name, shape, found = differ
-            raise InputError(f"{STATE}.average.{name}: expected {shape}, found {found}")
+            raise FileError(f"{STATE}.average.{name}: expected {shape}, found {found}")
         check_numbers(expected, parts["average"])
         if self._average is not None:
             self._average.load_state_dict(parts["average"])
@@ -128,7 +128,7 @@ class State:
             if (on_gpu := parts["generator"].pop("cuda", None)) is not None and torch.cuda.is_available():
                 torch.cuda.set_rng_state(on_gpu)
         except (KeyError, RuntimeError, TypeError) as error:
-            raise InputError(f"{STATE}.generator: expected those of torch, found {reason_of(error)}") from error
+            raise FileError(f"{STATE}.generator: expected those of torch, found {reason_of(error)}") from error
 
 
 def _moments(saved: Mapping[str, Tensor], parameters: Sequence[Tensor]) -> dict[int, dict[str, Tensor]]:
@@ -139,11 +139,11 @@ def _moments(saved: Mapping[str, Tensor], parameters: Sequence[Tensor]) -> dict[
         found = {kind: saved[f"{number}.{kind}"] for kind in shapes if f"{number}.{kind}" in saved}
         for kind, tensor in found.items():
             if len(found) < len(shapes) or tensor.shape != shapes[kind] or not tensor.is_floating_point():
-                raise InputError(f"{STATE}.optimizer.{number}.{kind}: expected moments of the network, found others")
+                raise FileError(f"{STATE}.optimizer.{number}.{kind}: expected moments of the network, found others")
             if not tensor.isfinite().all() or (kind != "exp_avg" and bool((tensor < 0).any())):
-                raise InputError(f"{STATE}.optimizer.{number}.{kind}: expected finite moments and counts, found others")
+                raise FileError(f"{STATE}.optimizer.{number}.{kind}: expected finite moments and counts, found others")
         if found:  # a parameter that no loss has reached has none
             moments[number] = found
     if sum(map(len, moments.values())) < len(saved):
-        raise InputError(f"{STATE}.optimizer: expected moments of {len(parameters)} parameters, found others")
+        raise FileError(f"{STATE}.optimizer: expected moments of {len(parameters)} parameters, found others")
     return moments

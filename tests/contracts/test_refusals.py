@@ -1,7 +1,7 @@
 """What commands say when they are called wrongly, and that they leave nothing behind: `refusals.json` has the words of
-each call and the lines of its answer. This wording is in no other test.
+each call, and the code and the lines of its answer. This wording is in no other test.
 
-`python tests/contracts/test_refusals.py --record` writes what is said today. To add a call, write its words with `[]`.
+`python tests/contracts/test_refusals.py --record` writes what is said today. To add a call, write its words with `{}`.
 """
 
 import json
@@ -15,10 +15,10 @@ import pytest
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
-from entry_points import ROOT, SMALL, Outcome, Trained, call, done
+from entry_points import COMMANDS, ROOT, SMALL, Outcome, Trained, call, done
 
 STORED = Path(__file__).with_name("refusals.json")
-CALLS: dict[str, list[str]] = json.loads(STORED.read_text(encoding="utf-8"))
+CALLS: dict[str, dict[str, list[str]]] = json.loads(STORED.read_text(encoding="utf-8"))
 
 
 def made(folder: Path) -> None:
@@ -28,24 +28,27 @@ def made(folder: Path) -> None:
     (folder / "file.txt").write_text("in the way")
 
 
-def said(words: str, run: Path) -> list[str]:
-    """The lines of a call in the current folder, which must be refused; RUN stands for a run on the sample. Words that
-    are good are added, except to calls that begin with `informer`."""
+def said(words: str, run: Path) -> dict[str, list[str]]:
+    """The code and the lines of a call in the current folder, which must be refused; RUN stands for a run on the
+    sample. Words that are good are added, except to calls that begin with `informer`."""
     entry, *given = shlex.split(words)
     if entry == "informer":
-        return lines_of(call(*given), run)
+        return answer_of(call(*given, *(["--json"] if given[0] in COMMANDS else [])), run)
     good = {"train": ["dataset=sample", *SMALL], "forecast": ["good.csv"]}.get(entry, [f"checkpoint={run}"])
     if entry == "predict" and not any("input" in word for word in given):
         good = ["input=good.csv", *good]
     options = [word for word in given if word.startswith("--")]
-    return lines_of(call(entry, *options, *good, *(word for word in given if word not in options)), run)
+    given = [word for word in given if word not in options]
+    return answer_of(call(entry, *options, "--json", *good, *given), run)
 
 
-def lines_of(outcome: Outcome, run: Path) -> list[str]:
+def answer_of(outcome: Outcome, run: Path) -> dict[str, list[str]]:
+    """By the kind that `--json` tells; an unknown command has no answer but its line."""
     lines = outcome.err.splitlines()
     assert outcome.status == 2, outcome
     assert all(line.startswith("error: ") for line in lines), outcome.err
-    return [line.removeprefix("error: ").replace(str(run), "RUN") for line in lines]
+    code = json.loads(outcome.out)["code"] if outcome.out else "command"
+    return {code: [line.removeprefix("error: ").replace(str(run), "RUN") for line in lines]}
 
 
 @pytest.mark.parametrize("words", CALLS)

@@ -79,7 +79,7 @@ def outcome(folder: Path, temporary: Path) -> tuple[Plain, Plain]:
             found, said = {"series": [plain_series(each) for each in series]}, {}
         except InputError as error:
             lines = str(error).split("\n")
-            codes = dict.fromkeys(each.code for each in getattr(error, "problems", ()) or [error] if each.code)
+            codes = dict.fromkeys(each.code for each in getattr(error, "problems", ()) or [error])
             found = {"problems": [problem(line, files) for line in lines]}
             said = {"codes": [*codes], "lines": [placeless(line, folder, temporary) for line in lines]}
     return found, said | ({"log": [placeless(line, folder, temporary) for line in log]} if log else {})
