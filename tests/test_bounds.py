@@ -40,12 +40,6 @@ def test_intervals_of_shares_end_at_the_whole(most: int, digits: int) -> None:
     assert below.max() == 100
 
 
-def test_intervals_of_counters_do_not_begin_below_the_last_value() -> None:
-    """Red if an end beyond the levels of the network is below what the counter has."""
-    count = np.cumsum(np.random.default_rng(0).gamma(0.5, 4, 300)).round(1)
-    assert (forecast(count)[0] >= count[-1]).all()
-
-
 @pytest.mark.parametrize("n", [26, 36, 44])
 def test_a_season_seen_two_to_four_times_stays_in_the_forecast(n: int) -> None:
     """Red if the forecast is flatter than the season: its errors were twice those of the same month a year before."""

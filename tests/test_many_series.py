@@ -190,17 +190,6 @@ def test_short_series_are_left_out_as_in_training(run: Path, long: dict[str, pd.
     assert "expected at least seq_len=24 rows of history, found 23" in call("predict", *source).err
 
 
-@pytest.mark.parametrize(
-    ("column", "part"),
-    [("name", "dataset.series_col=name: long.csv has no such column"), ("id", "row 3, column 'id': expected the name")],
-)
-def test_a_column_of_names_that_is_none(
-    column: str, part: str, run: Path, long: dict[str, pd.DataFrame], folder: Path
-) -> None:
-    pd.read_csv("long.csv").assign(id=lambda table: table["id"].where(table.index != 1)).to_csv("long.csv", index=False)
-    assert part in refusal("predict", f"checkpoint={run}", "input=long.csv", f"dataset.series_col={column}")
-
-
 def test_a_backtest_scales_a_new_series_by_what_came_before(run: Path) -> None:
     """Red if rows after the first origin determine its scale."""
     rows = series("south").iloc[:60].assign(load=lambda frame: frame["load"] / 30)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from entry_points import ROOT, SMALL, call, launch
+from entry_points import ROOT, SMALL, call
 
 pytestmark = [
     pytest.mark.slow,
@@ -103,13 +103,6 @@ def test_an_editable_install(tmp_path: Path) -> None:
     ran(scripts / "informer", "eval", "plots=false", cwd=here)
     ran(scripts / "informer", "predict", f"input={ROOT / 'data' / 'sample.csv'}", cwd=here)
     assert (here / "forecasts" / "sample.forecast.csv").exists()
-
-
-def test_a_checkout(tmp_path: Path) -> None:
-    outcome = launch("train", *TRAIN, f"run_dir={tmp_path / 'run'}", cwd=ROOT)
-    assert outcome.status == 0, outcome.err
-    assert outcome.err == ""
-    assert (tmp_path / "run" / "best.safetensors").exists()
 
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")

@@ -190,19 +190,6 @@ def test_what_the_next_run_would_read_is_refused_at_once(trained: Trained, table
     done("predict", f"checkpoint={trained.run_dir}", "input=in/*/*.csv", "output=out")
 
 
-@pytest.mark.parametrize("form", ["csv", "long"])
-def test_what_a_kill_left_half_written_goes(form: str, trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
-    """Red if a temporary file of such a job stays, or one that is not its own goes."""
-    Path("out/x").mkdir(parents=True)
-    name = "forecasts" if form == "long" else "s0.forecast"
-    ours = [Path(f"out/.{name}.csv.ab12cd34.tmp"), Path("out/.summary.csv.00000000.tmp")]
-    others = [Path("out/.mine.tmp"), Path(f"out/x/.{name}.csv.ab12cd34.tmp"), Path("out/.mine.csv.ab12cd34.tmp")]
-    for path in (*ours, *others):
-        path.write_text("date,dem")
-    run(trained, f"format={form}")
-    assert {*Path("out").rglob(".*")} == {*others}
-
-
 def test_a_journal_cut_within_a_line_is_read_up_to_there(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
     run(trained)
     text = Path("out/summary.csv").read_text()

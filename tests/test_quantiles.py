@@ -92,25 +92,6 @@ def test_what_is_scored(quantiled: Trained) -> None:
     assert {"ridge", "seasonal naive"} < set(report["scores"])
 
 
-@pytest.mark.slow
-def test_quantiles_of_noise_are_learnt(folder: Path) -> None:
-    """Exponential noise: 0.105, 0.693 and 2.303 are its quantiles; the mean, 1, is none of them."""
-    noise = np.random.default_rng(0).exponential(size=3000)
-    pd.DataFrame({"date": pd.date_range("2020-01-01", periods=3000, freq="h"), "y": noise}).to_csv("n.csv", index=False)
-    arguments = ["dataset=csv", "dataset.path=n.csv", "model=tiny", "loss=quantile", "optim.lr=3e-3"]
-    lengths = ["seq_len=8", "label_len=4", "pred_len=3", "trainer.max_epochs=5", "run_dir=run"]
-    done("train", *arguments, *lengths)
-    report = json.loads(Path("run/metrics.json").read_text())
-    for name, level in (("q10", 10), ("q50", 50), ("q90", 90)):
-        assert report["quantiles"][name]["overall"]["coverage"] == pytest.approx(level, abs=6)
-    frame = pd.read_csv("n.csv")
-    origins = range(100, 3000, 100)
-    ahead = pd.concat(Forecaster.load("run", device="cpu").predict_many([frame.iloc[:origin] for origin in origins]))
-    expected = {"y_q10": -np.log(0.9), "y": np.log(2), "y_q90": np.log(10)}
-    for name, value in expected.items():
-        assert ahead[name].mean() == pytest.approx(value, abs=0.25), name
-
-
 def test_columns_in_every_format(quantiled: Trained, folder: Path) -> None:
     """Red if a name or an order is lost, or rows made from the model's own output have quantiles."""
     source = [
@@ -135,17 +116,6 @@ def test_columns_in_every_format(quantiled: Trained, folder: Path) -> None:
     np.testing.assert_array_equal(long.loc[long["column"] == "price", "q10"], forecast["price_q10"])
     python = Forecaster.load(quantiled.run_dir, device="cpu").predict(sample(), horizon=8, intervals=[80])
     pd.testing.assert_frame_equal(python, forecast, check_dtype=False)
-
-
-def test_a_backtest_has_them(quantiled: Trained) -> None:
-    forecaster, frame = Forecaster.load(quantiled.run_dir, device="cpu"), sample().iloc[:60]
-    forecasts = forecaster.backtest(frame, stride=9)
-    names = ["origin", "step", "date", "column", "forecast", "q5", "q10", "q90", "actual"]
-    assert list(forecasts.columns) == names
-    last = forecasts[(forecasts["column"] == "price") & (forecasts["origin"] == frame["date"].iloc[50])]
-    expected = forecaster.predict(frame.iloc[:51])
-    np.testing.assert_allclose(last["q10"], expected["price_q10"], rtol=1e-4)
-    np.testing.assert_allclose(last["forecast"], expected["price"], rtol=1e-4)
 
 
 def test_rolling_scores_are_those_of_the_report(quantiled: Trained, folder: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 import yaml
 from entry_points import CSV, ROOT, SMALL, Trained, assert_same_weights, call, done, launch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -115,16 +114,9 @@ def test_attention_chosen_by_length_is_told_and_kept(folder: Path) -> None:
     assert Path("run/eval/metrics.csv").read_bytes() == Path("run/metrics.csv").read_bytes()
 
 
-@pytest.mark.slow
-def test_another_seed_makes_another_run(folder: Path, trained: Trained) -> None:
-    one, other = checkpoint.load(trained.run_dir / "last.safetensors").weights, run(*SAMPLE, "seed=1").weights
-    assert not all(torch.equal(one[name], other[name]) for name in one)
-
-
-@pytest.mark.parametrize(("max_steps", "epochs"), [(STEPS, 1), (STEPS + 2, 2)])
-def test_max_steps_cuts_a_run(max_steps: int, epochs: int, folder: Path) -> None:
-    last = run(*SAMPLE, f"trainer.max_steps={max_steps}")
-    assert (last.progress.step, last.progress.epoch) == (max_steps, epochs)
+def test_max_steps_cuts_a_run(folder: Path) -> None:
+    last = run(*SAMPLE, f"trainer.max_steps={STEPS + 2}")
+    assert (last.progress.step, last.progress.epoch) == (STEPS + 2, 2)
 
 
 def latest() -> Path:
@@ -141,14 +133,6 @@ def test_early_stopping_keeps_the_best_epoch(folder: Path) -> None:
     assert last.progress.best_loss == best.progress.best_loss == pytest.approx(losses.min())
     assert not best.state
     assert last.state
-
-
-@pytest.mark.slow
-def test_runs_get_names_and_latest_follows(folder: Path) -> None:
-    for attention in ("full", "prob"):
-        done("train", *SAMPLE, f"attn={attention}", "trainer.max_steps=1")
-        assert latest().name.endswith(f"_sample_tiny_{attention}")
-    assert len([path for path in Path("runs").iterdir() if path.is_dir()]) == 2
 
 
 def test_several_jobs_have_a_folder_each_and_nothing_else(folder: Path) -> None:

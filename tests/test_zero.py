@@ -9,10 +9,7 @@ from torch import Tensor
 
 from informer.networks import AttentionSpec
 from informer.networks.attention.full import FullAttention
-from informer.networks.attention.prob import ProbAttention
-from informer.networks.layers.attention_layer import AttentionLayer
-from informer.networks.layers.encoder import Distil, halved_mask
-from informer.networks.models.zero import Zero, copy_weights, pinball
+from informer.networks.models.zero import Zero
 from informer.networks.ops.zero_inputs import HISTORY, HORIZON, LEVELS, PATCH, RECENT, ZERO_2, ZERO_3, Inputs, read
 from informer.pretrained.weights import load
 from pretraining.generate import generate
@@ -58,12 +55,6 @@ def test_scale_and_shift_of_a_series_scale_and_shift_its_forecast(network, histo
     assert ((found - expected).abs() <= tolerance).all()
 
 
-def test_order_of_series_does_not_matter(network, histories):
-    order = torch.randperm(40, generator=torch.Generator().manual_seed(0))
-    shuffled = network.predict(*(x[order] for x in histories), 10)
-    torch.testing.assert_close(shuffled, network.predict(*histories, 10)[order], rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("rows", [1, 8, 17, 64, 100, 300, 511, 600])
 def test_missing_rows_before_a_history_change_nothing(network, histories, rows):
     values, observed, season, second = (x[histories[1].sum(1) > 900] for x in histories)
@@ -81,19 +72,6 @@ def test_missing_rows_before_a_history_change_nothing(network, histories, rows):
 
     alone = forecast(values[:, -rows:], hidden[:, -rows:])
     torch.testing.assert_close(forecast(garbage, hidden), alone, rtol=1e-9, atol=1e-9)
-
-
-def test_patches_without_rows_are_not_read(network):
-    """Positions of patches before a history of 20 rows change nothing, those of its own patches do."""
-    history = torch.randn(1, 20, generator=torch.Generator().manual_seed(0)), torch.ones(1, 20) > 0
-    seasons = torch.tensor([4]), torch.tensor([1])
-    before = network.predict(*history, *seasons, 10)
-    for position, rows in ((network.patch_position, 2), (network.step_position[: 64 // PATCH], 2)):
-        for part, matters in ((position[:-rows], False), (position[-rows:], True)):
-            kept = part.detach().clone()
-            part.data += torch.randn(part.shape, generator=torch.Generator().manual_seed(1))
-            assert torch.equal(network.predict(*history, *seasons, 10), before) is not matters
-            part.data.copy_(kept)
 
 
 def test_rows_older_than_the_history_are_not_read(network, histories):
@@ -207,30 +185,6 @@ def test_seasons_longer_than_the_history_are_read(season):
     assert quantiles.isfinite().all()
 
 
-def test_copy_weights_sum_to_one_and_start_at_the_first_source():
-    generator = torch.Generator().manual_seed(0)
-    available = torch.rand(5, 6, 7, generator=generator) < 0.5
-    available[..., 3] = True
-    raw = torch.randn(5, 6, 7, generator=generator)
-    weights = copy_weights(raw, available)
-    torch.testing.assert_close(weights.sum(2), torch.ones(5, 6))
-    assert (weights[~available] == 0).all()
-    start = copy_weights(torch.zeros_like(raw), available)
-    assert (start.argmax(2) == available.int().argmax(2)).all()
-
-
-def test_quantile_loss_matches_its_definition():
-    rng = np.random.default_rng(0)
-    quantiles, target = rng.normal(size=(2, 3, len(LEVELS))), rng.normal(size=(2, 3))
-    for i, j in np.ndindex(2, 3):
-        losses = [
-            level * (target[i, j] - q) if target[i, j] > q else (1 - level) * (q - target[i, j])
-            for level, q in zip(LEVELS, quantiles[i, j], strict=True)
-        ]
-        found = pinball(torch.from_numpy(quantiles), torch.from_numpy(target))[i, j].item()
-        assert found == pytest.approx(np.mean(losses), rel=1e-6)
-
-
 @pytest.mark.parametrize("second", [1, 21])
 @pytest.mark.parametrize("shape", ["saw", "peak", "steps"])
 def test_a_pattern_that_repeats_exactly_goes_on(shape, second):
@@ -246,14 +200,6 @@ def test_a_pattern_that_repeats_exactly_goes_on(shape, second):
     assert error.max() < 0.03 * np.ptp(y)
 
 
-@pytest.mark.parametrize("value", [0.1, 0.0, 1e12])
-def test_constant_history_is_continued(value):
-    history = torch.full((1, 50), value, dtype=torch.float64)
-    seasons = torch.tensor([7]), torch.tensor([1])
-    median = Zero(d_model=16, d_ff=16).predict(history, torch.ones(1, 50) > 0, *seasons, 20)[0, :, MEDIAN]
-    torch.testing.assert_close(median, torch.full((20,), value, dtype=torch.float64))
-
-
 def test_masked_keys_are_as_if_absent():
     torch.manual_seed(0)
     q, k, v = torch.randn(3, 2, 4, 5, 8).unbind(0)
@@ -266,23 +212,3 @@ def test_masked_keys_are_as_if_absent():
             kept = [j for j in range(5) if mask[0, j] and (j <= row or not causal)]
             weights = (q[0, :, row : row + 1] @ k[0, :, kept].mT / 8**0.5).softmax(-1)
             torch.testing.assert_close(found[0, :, row : row + 1], weights @ v[0, :, kept])
-
-
-def test_mechanism_without_masks_refuses_one_by_name():
-    layer = AttentionLayer(8, ProbAttention(AttentionSpec(2, 4, 5, 5)))
-    x = torch.randn(1, 5, 8)
-    with pytest.raises(ValueError, match="ProbAttention takes no mask of keys"):
-        layer(x, x, mask=torch.ones(1, 5) > 0)
-
-
-def test_distilling_with_a_mask_equals_distilling_the_rows_that_exist():
-    torch.manual_seed(0)
-    distil = Distil(6, norm=False).eval()
-    rows = torch.randn(2, 12, 6)
-    front = torch.full((2, 8, 6), 1e3)  # an even number of rows that do not exist
-    mask = torch.cat([torch.zeros(2, 8), torch.ones(2, 12)], 1) > 0
-    found = distil(torch.cat([front, rows], 1), mask)
-    alone = distil(rows, torch.ones(2, 12) > 0)
-    torch.testing.assert_close(found[:, 4:], alone)
-    assert (found[:, :4] == 0).all()
-    assert halved_mask(mask).tolist() == [[False] * 4 + [True] * 6] * 2

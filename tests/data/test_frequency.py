@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from informer import InputError
-from informer.read.frequency import Frequency, Unit, adjective, lasting
+from informer.read.frequency import Frequency, Unit
 from informer.read.grid import on_grid
 
 # spelling -> canonical code, unit, rows in a season, rows in a day
@@ -425,35 +425,3 @@ def test_what_is_no_span_of_rows(span: str, code: str, message: str) -> None:
     before = pd.date_range("2024-01-01", periods=3, freq="MS") if "until" in message else None
     with pytest.raises(InputError, match=message):
         Frequency.parse(code).rows_of(span, before)
-
-
-@pytest.mark.parametrize(
-    ("code", "word", "n", "span"),
-    [
-        ("h", "hourly", 48, "48 hours"),
-        ("h", "hourly", 168, "7 days"),
-        ("h", "hourly", 100, "100 hours"),
-        ("15min", "15-minute", 96, "24 hours"),
-        ("15min", "15-minute", 7, "105 minutes"),
-        ("30s", "30-second", 120, "1 hour"),
-        ("D", "daily", 14, "14 days"),
-        ("2D", "2-day", 7, "14 days"),
-        ("B", "business-day", 5, "5 business days"),
-        ("W-SUN", "weekly", 52, "52 weeks"),
-        ("MS", "monthly", 12, "12 months"),
-        ("QS-JAN", "quarterly", 1, "1 quarter"),
-        ("YE-DEC", "yearly", 3, "3 years"),
-        ("6h", "6-hour", 8, "48 hours"),
-        # half a month, half a year and half a second are no multiples of a unit
-        ("SMS-15", "SMS-15-step", 24, "24 rows"),
-        pytest.param(
-            *("HYS-JAN", "HYS-JAN-step", 2, "2 rows"),
-            marks=pytest.mark.skipif(not hasattr(pd.offsets, "HalfYearBegin"), reason="pandas 3 has half-years"),
-        ),
-        ("500ms", "500ms-step", 10, "10 rows"),
-    ],
-)
-def test_steps(code: str, word: str, n: int, span: str) -> None:
-    frequency = Frequency.parse(code)
-    assert adjective(frequency) == word
-    assert lasting(n, frequency) == span

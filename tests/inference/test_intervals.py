@@ -241,28 +241,6 @@ def test_a_short_validation_part_is_not_divided(folder: Path) -> None:
     assert checkpoint.load(Path("short")).calibration == {}
 
 
-@pytest.mark.slow
-def test_coverage_is_counted_over_the_test_windows(trained: Trained, folder: Path) -> None:
-    """By hand, from forecasts with intervals at every origin of the test part."""
-    frame = pd.read_csv(ROOT / "data/sample.csv", parse_dates=["date"])
-    scored = Forecaster.load(trained.run_dir, device="cpu").trained.scored
-    origins = range(250, 320 - 6 + 1)
-    parts = [scored.reader.series(frame.iloc[:origin], "frame") for origin in origins]
-    ahead = [table_of(part, scored.forecast(part, levels=[80, 95])) for part in parts]
-    report = json.loads((trained.run_dir / "metrics.json").read_text())["intervals"]
-    for level in (80, 95):
-        inside = [
-            actual.between(table[f"price_lo{level}"], table[f"price_hi{level}"])
-            for table, origin in zip(ahead, origins, strict=True)
-            for actual in [frame["price"].iloc[origin : origin + 6].reset_index(drop=True)]
-        ]
-        assert report[str(level)]["by_column"]["price"]["coverage"] == pytest.approx(100 * np.mean(inside), abs=0.3)
-    rows = pd.read_csv(trained.run_dir / "metrics.csv")
-    overall = rows[(rows["metric"] == "coverage80") & (rows["step"] == "all") & (rows["column"] == "all")]
-    assert overall["value"].item() == pytest.approx(report["80"]["overall"]["coverage"])
-    assert "intervals of 80 % cover" in trained.out
-
-
 @pytest.mark.parametrize(("stride", "horizon"), [(1, 6), (4, 6), (7, 6), (2, 3), (3, 9)])
 def test_widths_are_those_of_a_loop_over_origins(trained: Trained, folder: Path, stride: int, horizon: int) -> None:
     """Widths at each origin follow from errors whose last actual value was known; fails if one is used too early."""

@@ -193,20 +193,9 @@ def test_many_files_a_summary_and_resuming(
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["stride=0"], "stride: expected at least 1, found 0"),
-        (["stride=0.5"], "stride: expected a whole number, found 0.5"),
-        (["mode=foo"], "'foo'"),
-        (["future=rows.csv"], "future: not supported with mode=rolling"),
-        (["plots=true"], "plots: not supported with mode=rolling"),
-        (["format=long"], "format: expected csv or parquet with mode=rolling"),
-        (["mode=ahead", "stride=3"], "stride: only used with mode=rolling, found stride=3"),
         (["input=short.csv"], "short: expected at least seq_len + pred_len = 30 rows for one origin, found 29"),
         (["input=torn.csv"], "torn.csv, row 35, column 'price'"),
-        (["intervals=[99]"], "intervals=99: expected at least 99 calibration windows"),
-        (["mode=ahead", "adaptive=true", "intervals=[80]"], "adaptive: only used with mode=rolling"),
-        (["adaptive=true"], "adaptive: expected levels whose widths are adapted; set intervals=[80,95]"),
         (["horizon=400"], "rows: expected at least seq_len + 67 pred_len = 426 rows for one origin, found 94"),
-        (["horizon=0"], "horizon: expected at least 1, found 0"),
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], part: str, trained: Trained, frame: pd.DataFrame) -> None:

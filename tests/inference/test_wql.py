@@ -13,8 +13,6 @@ import pytest
 import torch
 from data_cases import made, windows_over
 from entry_points import ROOT, SMALL, Trained, done
-from rich.console import Console
-from scored import paths_of as arrays
 from sklearn.metrics import mean_pinball_loss
 
 from informer.checkpoint import load, restore_model
@@ -24,7 +22,6 @@ from informer.members.baselines import SeasonalNaive
 from informer.scoring.backtest import DECILES, backtest
 from informer.scoring.evaluate import baselines_for, calibrated
 from informer.scoring.intervals import differences
-from informer.scoring.scores import Scores
 
 LEVELS = (0.1, 0.5, 0.9)
 
@@ -82,26 +79,6 @@ def test_a_clipped_baseline_has_clipped_errors_and_quantiles() -> None:
     series = Series("x", times, np.zeros((60, 1)), ("y",), Frequency.parse("D"), "day")
     (paths,) = backtest(found, windows, [series], ["y"])
     assert paths.levels[0.1].min() == 0.0 < paths.levels[0.9].min()
-
-
-def test_the_table_has_a_last_column_if_some_forecaster_has_quantiles() -> None:
-    """Red if it exceeds 80 characters with values of tens of thousands, or shows no `-` for a forecaster without."""
-    rng = np.random.default_rng(0)
-    actual = 20_000 * rng.random((3, 4, 2))
-    for names in (("seasonal naive", "ridge"), ()):
-        scores = Scores(["0", "1"])
-        for name in ("net", "seasonal naive", "ridge"):
-            levels = {0.5: actual + 1e4} if name in names else {}
-            scores.add(name, arrays(actual + 3e4, actual, levels=levels, change=np.full(2, 1.5)))
-        console = Console(width=80, file=io.StringIO())
-        console.print(scores.table())
-        lines = console.file.getvalue().splitlines()
-        assert "…" not in console.file.getvalue()
-        head = ["units", "model", "MSE", "MAE", "RMSE", "MAPE", "%", "sMAPE", "%", "MASE"]
-        assert lines[2].split() == [*head, *(["WQL"] if names else [])]
-        if names:
-            shown = {line[9:24].strip(): line.split()[-1] for line in lines if line.strip().startswith("scaled")}
-            assert shown["net"] == "-" != shown["ridge"] == f"{scores.overall('ridge')['wql']:.4g}"
 
 
 def deciles_by_hand(rolled: pd.DataFrame) -> float:

@@ -10,15 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import polars
 import pytest
 from entry_points import ROOT, done
 
-from informer import Forecaster, InputError
+from informer import InputError
 from informer.data import Frequency, Series
 from informer.inference.zero import ZeroModel
 from informer.members.zero import network_seasons
-from informer.pretrained.weights import NEWEST, VERSIONS, load, weights_path
+from informer.pretrained.weights import NEWEST, VERSIONS, weights_path
 from informer.scoring.forecasts import Forecasts
 from informer.scoring.scores import Scores
 
@@ -70,11 +69,6 @@ def test_damaged_weights_are_refused(tmp_path):
     assert b"missing or damaged; install informer-forecasting again" in done.stderr
 
 
-def test_unknown_version_names_those_that_exist():
-    with pytest.raises(InputError, match=f"'zero-0'.*{NEWEST}"):
-        load("zero-0")
-
-
 def test_a_column_is_forecast_as_if_alone():
     noise = np.random.default_rng(0).normal(0, 1e9, 60)
     together = medians(series_of(a=SEASONAL, b=noise))[:, 0]
@@ -94,12 +88,6 @@ def test_constant_column_goes_on_without_intervals():
     assert (found.mean[0] == 0.1).all()
     assert np.isnan(found.bands["lo80"][0]).all()
     assert (found.bands["lo80"][1] < found.bands["hi80"][1]).all()
-
-
-def test_amounts_are_not_negative():
-    demand = np.random.default_rng(1).choice([0, 0, 0, 1, 6], 80)
-    assert forecast(series_of("D", a=demand), 14, (95,)).bands["lo95"].min() == 0
-    assert forecast(series_of("D", a=demand - 1.0), 14, (95,)).bands["lo95"].min() < -1
 
 
 def test_counters_do_not_fall():
@@ -200,22 +188,3 @@ def test_three_rows_are_enough(folder):
     assert len(table) == 7
     assert table.y.between(1, 8).all()
     assert (table.y_lo80 < table.y_hi80).all()
-
-
-def test_forecaster_takes_tables_of_any_library():
-    table = pd.DataFrame({"date": MONTHS, "y": SEASONAL})
-    expected = Forecaster().predict(table, horizon=3, intervals=80)
-    assert list(expected) == ["date", "y", "y_lo80", "y_hi80"]
-    assert (expected.y > 100).all()
-    found = Forecaster().predict(polars.from_pandas(table), horizon=3, intervals=80)
-    assert isinstance(found, polars.DataFrame)
-    np.testing.assert_allclose(found["y"].to_numpy(), expected.y)
-
-
-def test_forecaster_finds_several_series():
-    table = pd.concat(
-        [pd.DataFrame({"shop": shop, "date": MONTHS, "y": SEASONAL * n}) for n, shop in ((1, "a"), (5, "b"))]
-    )
-    found = Forecaster().predict(table, horizon=3)
-    np.testing.assert_allclose(found[found.shop == "b"].y, 5 * found[found.shop == "a"].y, rtol=1e-4)
-    assert (found.y > 100).all()

@@ -71,9 +71,3 @@ def test_by_hand() -> None:
     step = np.log1p(np.exp(raw + gap))
     expected = np.stack([raw[:, 1] - step[:, 0], raw[:, 1], raw[:, 1] + step[:, 2]], axis=1)
     np.testing.assert_allclose(head(x)[0, 0].detach(), expected, rtol=1e-5)
-
-
-@pytest.mark.parametrize("levels", [[0.1, 0.9], [0.5, 0.1], [0.5, 1.0], [0.0, 0.5]])
-def test_a_head_refuses_levels_that_could_cross(levels: list[float]) -> None:
-    with pytest.raises(ValueError, match=r"quantiles: expected increasing levels between 0 and 1, 0\.5 among them"):
-        QuantileHead(5, 3, levels)

@@ -1,16 +1,13 @@
 """LSTMa against its formula in loops of float64, its teacher forcing, and every command."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from entry_points import SMALL, done, refusal
 from torch import Tensor
 
-from informer import checkpoint
-from informer.checkpoint import attention_node, build_model
+from informer.checkpoint import build_model
 from informer.members.network import ForecastModel
 from informer.networks import ModelDims
 from informer.networks.models.lstma import LstmaConfig
@@ -140,25 +137,3 @@ def test_the_median_of_quantiles_is_fed_back() -> None:
     rows = net.network.head.linear
     alone.load_state_dict(shared | {"network.head.weight": rows.weight[1::3], "network.head.bias": rows.bias[1::3]})
     torch.testing.assert_close(output[..., 1], alone(*inputs), rtol=0, atol=1e-12)
-
-
-LSTMA = ["dataset=sample", *SMALL[1:], "model=lstma", "model.d_model=8", "optim.lr=1e-2"]
-ROLES = ["targets=[price,demand]", "future_covariates=[temperature]", "loss=quantile"]
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of quantiles and future covariates."""
-    path = tmp_path_factory.mktemp("lstma") / "run"
-    done("train", *LSTMA, *ROLES, "trainer.max_epochs=3", f"run_dir={path}")
-    return path
-
-
-def test_it_is_scored_again_alike(run: Path, folder: Path) -> None:
-    saved = checkpoint.load(run)
-    assert saved.config["cross_attn"] == attention_node("additive")
-    done("eval", f"checkpoint={run}", "output=again", "plots=attention")
-    assert Path("again/metrics.csv").read_bytes() == (run / "metrics.csv").read_bytes()
-    assert Path("again/attention_cross_1.png").exists()
-    line = refusal("eval", f"checkpoint={run}", "model.decoding=step")
-    assert "model.decoding: expected model.family=informer, found lstma" in line

@@ -1,21 +1,13 @@
 """The network that comes trained as a family: windows of several columns, gaps, levels, training from its weights."""
 
-import json
-from pathlib import Path
-
-import numpy as np
-import pandas as pd
-import pytest
 import torch
-from entry_points import call, done, refusal
 
-from informer import checkpoint
 from informer.checkpoint import build_model
 from informer.members.network import ForecastModel
 from informer.networks import ModelDims
 from informer.networks.models.zero import ZeroConfig
 from informer.networks.ops.zero_inputs import LEVELS
-from informer.pretrained.weights import NEWEST, load
+from informer.pretrained.weights import load
 
 FULL = {"_target_": "informer.networks.attention.full.FullAttention"}
 SEQ, PRED = 200, 30
@@ -84,39 +76,3 @@ def test_gradients_are_finite_also_beyond_a_pass() -> None:
     gradients = [parameter.grad for parameter in model.parameters()]
     assert all(gradient is not None and gradient.isfinite().all() for gradient in gradients)
     assert all(gradient.abs().sum() > 0 for gradient in gradients if gradient is not None)
-
-
-@pytest.fixture
-def run(folder: Path) -> list[str]:
-    """Settings of a run on two daily waves of 500 hours."""
-    t, rng = np.arange(500), np.random.default_rng(0)
-    wave = 20 + 5 * np.sin(2 * np.pi * t / 24) + rng.normal(size=500)
-    times = pd.date_range("2024-01-01", periods=500, freq="h")
-    pd.DataFrame({"date": times, "a": wave, "b": wave[::-1]}).to_csv("f.csv", index=False)
-    return ["dataset=csv", "dataset.path=f.csv", "model=zero", "seq_len=96", "pred_len=12"]
-
-
-def test_a_run_without_steps_forecasts_like_the_network(run: list[str]) -> None:
-    """Red if training changes the weights, or the seasons are not found."""
-    done("train", *run, "run_dir=run")
-    saved = checkpoint.load(Path("run"))
-    assert saved.config["model"]["seasons"] == [24, 168]
-    for name, tensor in load().state_dict().items():
-        assert torch.equal(saved.weights[f"network.zero.{name}"], tensor), name
-    assert call("predict", "checkpoint=run", "input=f.csv", "output=out").status == 0
-    written, rows = pd.read_csv("out/f.forecast.csv"), pd.read_csv("f.csv")
-    for column in ("a", "b"):
-        x = torch.tensor(rows[column].to_numpy()[-96:])[None]
-        expected = alone(x, torch.ones(1, 96, dtype=torch.bool), (24, 168), 12)[0, :, LEVELS.index(0.5)]
-        np.testing.assert_allclose(written[column], expected, rtol=1e-4)
-
-
-@pytest.mark.slow
-def test_training_goes_on_from_the_weights(run: list[str]) -> None:
-    """Red if it begins with random ones, whose error is many times larger, or a step loses them."""
-    done("train", *run, "trainer.max_steps=3", "trainer.batch_size=16", "run_dir=run")
-    errors = json.loads(Path("run/metrics.json").read_text())["scores"]
-    assert errors["zero"]["scaled"]["overall"]["mae"] < 1.1 * errors["seasonal naive"]["scaled"]["overall"]["mae"]
-    line = refusal("train", *run, "model.d_ff=64", "run_dir=other")
-    assert f"model.weights={NEWEST}: expected the sizes of these weights" in line
-    assert call("train", *run, "model.weights=zero-9", "run_dir=third").status == 2

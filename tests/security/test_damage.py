@@ -15,7 +15,7 @@ import torch
 from entry_points import ROOT, SMALL, Trained, call, done, refused
 from forgery import content_of, write_forged
 
-from informer import Forecaster, InputError, checkpoint
+from informer import Forecaster, InputError
 
 N_FLIPS = 150
 
@@ -221,13 +221,6 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(trained: Trained, folder: Path) -> Path:
     """A copy of a finished run."""
     return Path(shutil.copytree(trained.run_dir, folder / "run"))
-
-
-@pytest.mark.slow
-def test_the_digests_are_noted_in_the_run(run: Path) -> None:
-    noted = json.loads((run / "run.json").read_text())["digests"]
-    expected = {name: checkpoint.load(run / name).sha256 for name in ("best.safetensors", "last.safetensors")}
-    assert noted == expected
 
 
 def test_a_checkpoint_of_another_run_in_a_run_directory(run: Path, other: Path) -> None:

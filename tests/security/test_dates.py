@@ -81,25 +81,3 @@ def test_a_table_of_python(rows: Frame, trained: Trained) -> None:
     with pytest.raises(InputError, match="expected a time after"):
         forecaster.predict(by_index)
     forecaster.predict(newer_half_first(rows).sort_index())
-
-
-TIMES = pd.date_range("2024-03-04", periods=400, freq="15min")
-LOAD = np.arange(400) + 40_000.25
-
-
-def german(path: Path, header: str = "Datum;Uhrzeit;Last") -> Path:
-    """Fifteen-minute load in two columns of time, with points between thousands."""
-    numbers = [f"{load:,.2f}".translate(str.maketrans(",.", ".,")) for load in LOAD]
-    rows = [f"{time:%d.%m.%Y;%H:%M};{number}" for time, number in zip(TIMES, numbers, strict=True)]
-    path.write_text("\n".join([header, *rows]) + "\n", encoding="latin-1")
-    return path
-
-
-def test_inspect_proposes_nothing_that_loses_rows(folder: Path) -> None:
-    german(folder / "load.csv")
-    assert "duplicates" not in done("inspect", "load.csv").out
-    rows = pd.DataFrame({"date": np.repeat(TIMES[:100].astype(str), 4), "a": np.arange(400.0)})
-    rows.to_csv("repeats.csv", index=False)
-    outcome = call("inspect", "repeats.csv")
-    assert outcome.status == 2
-    assert "informer.train" not in outcome.out

@@ -32,22 +32,6 @@ def test_predict_reads_and_writes_below_any_name(name: str, folder: Path, traine
     assert forecast.name == f"{Path(name).stem}.forecast.csv"
 
 
-RARE = [pytest.param(name, marks=pytest.mark.slow) for name in ("a,b.csv", "'a'", "1e3")]
-
-
-@pytest.mark.slow
-@POSIX
-@pytest.mark.parametrize("name", ["a\\'b.csv", *RARE])
-def test_train_and_inspect_and_a_folder_of_that_name(name: str, folder: Path, trained: Trained) -> None:
-    shutil.copy(SAMPLE, name)
-    assert f"dataset.path={name}"[:14] in call("inspect", name).out
-    run = ["train", "dataset=csv", f"dataset.path={name}", *SMALL, "trainer.max_steps=2", f"run_dir=runs/{name}"]
-    done(*run)
-    assert Path("runs", name, "best.safetensors").exists()
-    done("eval", f"checkpoint=runs/{name}", f"output=eval of {name}")
-    assert Path(f"eval of {name}", "metrics.json").exists()
-
-
 @pytest.mark.slow
 def test_quotes_of_hydra_and_sweeps_stay_what_they_are(folder: Path) -> None:
     """Where there is no file of that name."""
@@ -59,11 +43,6 @@ def test_quotes_of_hydra_and_sweeps_stay_what_they_are(folder: Path) -> None:
     done("train", *sweep, "dataset.path=a.csv,b.csv")
     assert len([path for path in Path("runs").iterdir() if path.is_dir()]) == 2
     done("train", *sweep, "dataset.path=a,b.csv", "run_dir=one")
-
-
-def test_null_is_no_name(folder: Path, trained: Trained) -> None:
-    shutil.copy(SAMPLE, "in.csv")
-    done("predict", f"checkpoint={trained.run_dir}", "input=in.csv", "future=null", "output=out")
 
 
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\u202e\u2066"

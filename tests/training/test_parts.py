@@ -33,14 +33,6 @@ def weights(group: dict[str, Any]) -> list[torch.Tensor]:
     return [parameter.detach().clone() for parameter in group["params"]]
 
 
-@pytest.mark.slow
-def test_the_rate_halves_each_epoch(folder: Path) -> None:
-    done("train", *SAMPLE, "optim.lr=0.008", "trainer.max_epochs=3", "trainer.patience=9")
-    curves = pd.read_csv("run/curves.csv")
-    rates = curves[curves["tag"] == "train/learning_rate"]["value"]
-    assert rates.tolist() == pytest.approx([0.008, 0.004, 0.002])
-
-
 def test_each_step_has_the_rate_of_the_schedule(folder: Path) -> None:
     """Red if the schedule only changes the curve in TensorBoard."""
     with watching(lambda group: group["lr"]) as seen:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from entry_points import ROOT, SMALL, TENSORBOARD, Trained, assert_same_weights, call, done, killed, refusal
+from entry_points import ROOT, SMALL, TENSORBOARD, Trained, assert_same_weights, call, done, refusal
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from informer import checkpoint
@@ -78,34 +78,11 @@ def test_killed_at_twelve_moments(folder: Path) -> None:
 SAMPLE = ["dataset=sample", *SMALL, TENSORBOARD, "trainer.max_epochs=2"]
 
 
-@pytest.mark.slow
-def test_killed_before_its_first_save_a_run_starts_again(folder: Path) -> None:
-    with killed():
-        call("train", *SAMPLE, "seed=5", "run_dir=runs/one")
-    assert not Path("runs/one/last.safetensors").exists()
-    done("train", "resume=runs/latest")
-    done("train", *SAMPLE, "seed=5", "run_dir=whole")
-    assert_same_run(Path("whole"), Path("runs/one"))
-    assert Path("runs/latest").read_text() == "one\n"
-
-
 def test_a_finished_run_says_so(trained: Trained, tree: Callable[[Path], object]) -> None:
     before = tree(trained.run_dir)
     outcome = done("train", f"resume={trained.run_dir}")
     assert f"{trained.run_dir} is finished: nothing to resume" in outcome.out
     assert tree(trained.run_dir) == before
-
-
-@pytest.mark.slow
-def test_who_went_on_is_noted(folder: Path, trained: Trained) -> None:
-    shutil.copytree(trained.run_dir, "run")
-    Path("run/metrics.csv").unlink()
-    done("train", "resume=run", "device=cpu")
-    facts = json.loads(Path("run/run.json").read_text())
-    (resumed,) = facts["resumed"]
-    assert resumed["command"][1:] == ["resume=run", "device=cpu"]
-    assert facts["command"][1:] != resumed["command"][1:]
-    assert_same_run(trained.run_dir, Path("run"))
 
 
 @pytest.mark.parametrize(

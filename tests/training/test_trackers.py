@@ -2,7 +2,6 @@
 
 import csv
 import importlib.util
-import json
 import math
 import shutil
 import sqlite3
@@ -219,15 +218,3 @@ def test_a_server_that_is_not_there_is_one_line(folder: Path, monkeypatch: pytes
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense://x")
     error = refusal("train", *TRAIN, "trainer.tracker=[tensorboard,mlflow]", "run_dir=run")
     assert "trainer.tracker=mlflow: nonsense://x" in error
-
-
-def test_a_tracker_twice_or_unknown_is_refused() -> None:
-    assert "trainer.tracker: expected different names" in call("train", "trainer.tracker=[csv,csv]").err
-    assert "tensorboard, mlflow, csv" in call("train", "trainer.tracker=[excel]").err
-
-
-@pytest.mark.slow
-def test_a_run_without_trackers_writes_no_curves(folder: Path) -> None:
-    done("train", *TRAIN, "trainer.tracker=[]", "run_dir=run")
-    assert not list(Path("run").glob("*tfevents*")) + list(Path("run").glob("losses*"))
-    assert json.loads(Path("run/metrics.json").read_text())["windows"]
