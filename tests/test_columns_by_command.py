@@ -312,17 +312,18 @@ def scores(cell: Cell) -> None:
 QUICK: list[Callable[[Cell], None]] = [
     evaluates, predicts_one, predicts_many, rolls, resumes, exports, serves, forecasts, scores, has_quantiles
 ]  # fmt: skip
-"""One for each kind, in their order and round again; all other cells are slow."""
-CELLS = [
-    pytest.param(kind, command, marks=[] if QUICK.index(command) == place % len(QUICK) else pytest.mark.slow)
-    for place, kind in enumerate(KINDS)
-    for command in QUICK
-] + [
-    pytest.param(kind, command, marks=pytest.mark.slow)
-    for kind in KINDS
-    for command in (exports_onnx, exports_linear_onnx)
-    if kind != "filled" and (kind, command) != ("vectors", exports_linear_onnx)  # the graphs of `past` and of `panel`
-]
+"""One for each kind, in their order and round again."""
+CELLS = (
+    [(kind, QUICK[place % len(QUICK)]) for place, kind in enumerate(KINDS)]
+    + [pytest.param("all", command, marks=pytest.mark.slow) for command in QUICK[1:]]  # its own is the first
+    + [
+        pytest.param(kind, command, marks=pytest.mark.slow)
+        for kind in ("category ahead", "vectors", "all")
+        for command in (exports_onnx, exports_linear_onnx)
+        if (kind, command) != ("vectors", exports_linear_onnx)  # the graph of a panel
+    ]
+)
+"""Every command also with all kinds at once; graphs with those whose inputs the others lack."""
 
 
 @pytest.mark.parametrize(("trained", "command"), CELLS, indirect=["trained"])

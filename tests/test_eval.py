@@ -69,9 +69,7 @@ def test_the_report_lies_beside_the_checkpoint(trained: Trained, folder: Path) -
     ("plots", "pictures"),
     [
         ("none", set()),
-        ("false", set()),
         ("standard", {"error_by_step"}),
-        ("true", {"error_by_step"}),
         ("attention", {"error_by_step", *MAPS}),
     ],
 )

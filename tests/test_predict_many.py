@@ -170,14 +170,11 @@ def test_repairs_stand_in_the_summary(trained: Trained, tables: dict[str, pd.Dat
     assert pd.isna(rows.loc["in/s5.csv", "message"])
 
 
-@pytest.mark.parametrize("form", ["csv", "long"])
-def test_a_forecast_beyond_all_numbers_is_an_error_in_every_form(
-    form: str, trained: Trained, tables: dict[str, pd.DataFrame]
-) -> None:
+def test_a_forecast_beyond_all_numbers_is_an_error(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
     huge = tables["s0"].astype(dict.fromkeys(tables["s0"].columns[1:], float))
     huge.iloc[-6:, 1:] *= 1e19
     huge.to_csv("in/s0.csv", index=False)
-    outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in/s[05]*.csv", "output=out", f"format={form}")
+    outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in/s[05]*.csv", "output=out", "format=long")
     assert outcome.status == 1
     assert "s0: the forecast is not finite" in outcome.out
 

@@ -146,9 +146,7 @@ def test_what_ridge_gives_is_the_median_before_training(folder: Path) -> None:
         np.testing.assert_allclose(forecast[target] - forecast[f"{target}_q10"], width, rtol=1e-2)
 
 
-@pytest.mark.parametrize(
-    ("older", "more"), [("trained", ["loss=quantile"]), ("quantiled", []), ("quantiled", ["loss=quantile"])]
-)
+@pytest.mark.parametrize(("older", "more"), [("trained", ["loss=quantile"]), ("quantiled", [])])
 def test_a_warm_start_with_other_quantiles_keeps_all_but_the_head(
     older: str, more: list[str], folder: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -53,10 +53,7 @@ def test_the_cells_of_the_paper() -> None:
     assert [cell.duet for cell in reproduce_cells.cells("long")[3:5]] == [0.429, 0.279]
 
 
-SLOW = [
-    pytest.param(model, marks=pytest.mark.slow)
-    for model in ("linear", "informer2020", "informer_full", "informer_ridge")
-]
+SLOW = [pytest.param(model, marks=pytest.mark.slow) for model in ("linear", "informer_full", "informer_ridge")]
 
 
 @pytest.mark.parametrize("model", ["informer", *SLOW])

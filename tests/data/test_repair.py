@@ -108,8 +108,7 @@ def test_a_number_among_names_is_a_category(tmp_path: Path) -> None:
     assert len(np.unique(series.values[:, series.columns.index("holiday")])) == 3
 
 
-@pytest.mark.parametrize("step", [1, -1])
-@pytest.mark.parametrize("n_wrong", [1, 6])
+@pytest.mark.parametrize(("n_wrong", "step"), [(1, 1), (6, -1)])
 @pytest.mark.parametrize(("freq", "n"), [("D", 500), ("D", 200), ("h", 9000), ("W", 120), ("MS", 60), ("B", 300)])
 @pytest.mark.parametrize("shift", [pd.DateOffset(years=1), pd.DateOffset(years=-1)])
 def test_no_repair_loses_rows_with_a_wrong_year(

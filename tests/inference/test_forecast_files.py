@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import done
+from entry_points import ROOT, Trained, done
 from generated_tables import Writing, tables, writings
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,20 +76,18 @@ def test_a_forecast_goes_through_a_file_unchanged(
     assert forecast_bytes(checkpoint, again, writing.named) == content
 
 
-@pytest.mark.parametrize("start", ["1969-12-31 23:59:50", "2023-11-14 22:13:20"])
 @pytest.mark.parametrize(
-    ("unit", "places", "step", "decimal"),
+    ("unit", "places", "step", "decimal", "start"),
     [
-        ("s", 0, "1h", "."),
-        ("s", 0, "100ms", ","),
-        ("s", 0, "250us", "."),
-        ("ms", 3, "500ms", "."),
-        ("ms", 3, "250us", ","),
-        ("us", 6, "2s", "."),
+        ("s", 0, "1h", ".", "2023-11-14 22:13:20"),
+        ("s", 0, "100ms", ",", "1969-12-31 23:59:50"),
+        ("ms", 3, "500ms", ".", "1969-12-31 23:59:50"),
+        ("ms", 3, "250us", ",", "2023-11-14 22:13:20"),
+        ("us", 6, "2s", ".", "2023-11-14 22:13:20"),
     ],
 )
 def test_counts_since_1970_go_on_as_counts(
-    unit: str, places: int, step: str, start: str, decimal: str, folder: Path
+    unit: str, places: int, step: str, decimal: str, start: str, folder: Path
 ) -> None:
     """Red if fractions of a count are cut off, or whole counts are written as floats."""
     times = pd.date_range(start, periods=40, freq=step)
@@ -106,14 +104,14 @@ def test_counts_since_1970_go_on_as_counts(
 
 
 def test_the_time_column_of_training_is_taken_among_several(
-    saved: dict[str, tuple[Forecaster, Path]], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    trained: Trained, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Red if a job looks for the time column of a file that has the one of training."""
     caplog.set_level("INFO", "informer")
-    times = pd.date_range("2001-01-01", periods=20, freq="h")
-    frame = pd.DataFrame(np.arange(60.0).reshape(20, 3), times, COLUMNS).rename_axis("date").reset_index()
+    model, frame = Forecaster.load(trained.run_dir), pd.read_csv(ROOT / "data/sample.csv", nrows=24)
+    times = pd.DatetimeIndex(frame["date"])
     later = times + pd.Timedelta("3min")
     for more in ({}, {"date created": later}, {"timestamp": later[::-1]}):
         frame.assign(**more).to_csv(tmp_path / "f.csv", index=False)
-        assert saved["h"][0].predict(tmp_path / "f.csv")["date"].tolist() == list(times[-4:] + pd.Timedelta("4h"))
+        assert model.predict(tmp_path / "f.csv")["date"].tolist() == list(times[-6:] + pd.Timedelta("6h"))
     assert caplog.messages == []

@@ -20,7 +20,7 @@ def frame(folder: Path) -> pd.DataFrame:
     return table
 
 
-@pytest.mark.parametrize("horizon", [4, 6, 15, 31])
+@pytest.mark.parametrize("horizon", [4, 31])
 def test_every_origin_is_forecast_as_a_table_that_ends_there(
     trained: Trained, frame: pd.DataFrame, horizon: int
 ) -> None:
@@ -44,10 +44,9 @@ def test_every_origin_is_forecast_as_a_table_that_ends_there(
     assert ("rolled" in rolled) is (horizon > 6)
 
 
-@pytest.mark.parametrize("horizon", [4, 15])
-def test_all_of_its_rows_are_scored(trained: Trained, frame: pd.DataFrame, horizon: int) -> None:
+def test_all_of_its_rows_are_scored(trained: Trained, frame: pd.DataFrame) -> None:
     """Red if a step is not scored, or intervals are scored for recursive steps, whose widths are of few errors."""
-    arguments = [f"horizon={horizon}", "stride=3", "intervals=[50]", "output=out", "digits=null"]
+    arguments = ["horizon=15", "stride=3", "intervals=[50]", "output=out", "digits=null"]
     done("predict", f"checkpoint={trained.run_dir}", "input=rows.csv", "mode=rolling", *arguments)
     table = pd.read_csv("out/rows.rolling.csv")
     table_of_scores = pd.read_csv("out/rows.rolling.metrics.csv").query("model == 'informer'")
@@ -72,6 +71,3 @@ def test_future_covariates_come_from_the_table(folder: Path) -> None:
     own = rolled[rolled["column"] == "demand"]
     np.testing.assert_allclose(own["forecast"], ahead["demand"], rtol=1e-4)
     np.testing.assert_allclose(own["q10"], ahead["demand_q10"], rtol=1e-4)
-
-
-SAMPLE = ROOT / "data/sample.csv"

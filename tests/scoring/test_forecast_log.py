@@ -1,6 +1,8 @@
 """The log of forecasts: rows for each morning, scored later; pandas is the oracle of the scores."""
 
+import contextlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,10 +39,23 @@ def until(table: pd.DataFrame, day: str) -> pd.DataFrame:
     return table[pd.to_datetime(table["time"], utc=True) < pd.Timestamp(day, tz="Europe/Berlin")]
 
 
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a log of three mornings, one of them twice."""
+    table, folder = rows(), tmp_path_factory.mktemp("logged")
+    with contextlib.chdir(folder):
+        _log(table)
+    return folder
+
+
 @pytest.fixture
-def log(folder: Path) -> Path:
-    """A log of three mornings, one of them twice."""
-    table = rows()
+def log(logged: Path, folder: Path) -> Path:
+    """A copy of it, here."""
+    shutil.copytree(logged, folder, dirs_exist_ok=True)
+    return folder / "forecasts.log.csv"
+
+
+def _log(table: pd.DataFrame) -> None:
     until(table, "2024-03-28").to_csv("old.csv", index=False)
     table.to_csv("all.csv", index=False)
     given = ["dataset.series_col=shop", "dataset.timezone=Europe/Berlin", "target=sales", "features=S"]
@@ -49,7 +64,6 @@ def log(folder: Path) -> Path:
         until(table, day).to_csv("today.csv", index=False)
         words = ["checkpoint=run", "input=today.csv", "horizon=1day", "intervals=[80]", "output=out", "overwrite=true"]
         done("predict", *words, LOG)
-    return folder / "forecasts.log.csv"
 
 
 def test_yesterdays_forecasts_are_scored(log: Path) -> None:

@@ -110,23 +110,15 @@ def test_deeply_nested_settings_are_refused(small: Path, tmp_path: Path) -> None
     [
         ({"format": 99}, "another format than 6"),
         ({"format": None}, "another format than 6"),
-        ({"inputs": "abc"}, ": inputs: Input should be a valid array, found 'abc'"),
-        ({"inputs": [1]}, ": inputs.0: Input should be a valid string, found 1"),
         ({"inputs": []}, "column 'demand' is used but not read"),
         ({"targets": ["c"]}, "column 'c' is used but not read"),
         ({"future_covariates": ["d"]}, "column 'd' is used but not read"),
-        ({"frequency": 3}, ": frequency: Input should be a valid string, found 3"),
         ({"frequency": "never"}, "frequency 'never'"),
         ({"weights": {"a": 1.0}}, ": weights: expected tensors, which are not in the header, found"),
         ({"surplus": 3}, ": surplus: Extra inputs are not permitted, found 3"),
-        ({"data.surplus": 3}, ": data.surplus: Extra inputs are not permitted, found 3"),
-        ({"progress.surplus": 3}, ": progress.surplus: Extra inputs are not permitted, found 3"),
-        ({"progress.step": -1}, ": progress.step: Input should be greater than or equal to 0, found -1"),
         ({"data.until": "tomorrow or so"}, ": data.until: "),
         ({"data.non_negative": ["c"]}, "column 'c' cannot be negative, but is not forecast"),
         ({"data.too_narrow": {"x": {}}}, ": data.too_narrow.x"),
-        ({"scaler": {}}, ": scaler.kind: Field required"),
-        ({"dims": {"enc_in": 1}}, ": dims: Extra inputs are not permitted"),
         ({"masked": [0, 0]}, "gaps: expected different ones"),
         ({"masked": [1]}, "positions of columns with gaps: expected some below 1, found [1]"),
         ({"masked": [0]}, "weights do not fit"),
@@ -260,8 +252,10 @@ def test_a_run_that_goes_on_can_be_scored(folder: Path) -> None:
     done("eval", "checkpoint=run", "plots=none")
 
 
-@pytest.mark.parametrize("frequency", ["999999999D", "99999999999999999999h", "999999999YE", "-1h", "2h"])
-@pytest.mark.parametrize("entry", ["predict", "eval"])
+@pytest.mark.parametrize(
+    ("entry", "frequency"),
+    [("predict", "999999999D"), ("predict", "-1h"), ("eval", "99999999999999999999h"), ("eval", "2h")],
+)
 def test_another_step_than_that_of_the_data(entry: str, frequency: str, run: Path) -> None:
     """Red if a step is not compared with that of the data, or one beyond what numbers hold is a traceback."""
     content = content_of(run / "best.safetensors")

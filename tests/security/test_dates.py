@@ -60,8 +60,9 @@ DAMAGES: dict[str, tuple[Callable[[Frame], Frame], str]] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("repair", [[], ["dataset.fill=linear"]])
+@pytest.mark.parametrize(
+    ("damage", "repair"), [*((damage, []) for damage in DAMAGES), ("no date", ["dataset.fill=linear"])]
+)
 def test_a_file_whose_end_is_not_its_latest_time(
     damage: str, repair: list[str], rows: Frame, trained: Trained, folder: Path
 ) -> None:

@@ -47,7 +47,6 @@ SHOPS = pd.concat([series(seed=k).assign(shop=f"s{k}") for k in range(3)])
 GAPS = dict.fromkeys(["y30", "y31", "y200", "y318", "y319"], np.nan)
 CASES: dict[str, tuple[str, pd.DataFrame, dict[str, Any]]] = {
     "a gap up to the test part": ("linear", numbers(**GAPS), {"dataset.fill": "linear"}),
-    "gaps kept": ("linear", numbers(**GAPS), {"dataset.fill": "mask"}),
     "an outlier": ("linear", numbers(y50=1500.0), {"dataset.fill": "mask", "dataset.outliers": "missing"}),
     "no outlier": ("linear", numbers(), {"dataset.fill": "linear", "dataset.outliers": "missing"}),
     "columns known ahead of several series": ("linear", SHOPS, {**KNOWN, "dataset.series_col": "shop"}),

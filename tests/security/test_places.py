@@ -87,9 +87,9 @@ def unfinished(run: Path, *, saved: bool = True) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "sha256"), [("{0}/written.pth", SHA256), ("written.csv", None), ("../written.csv", SHA256)]
+    ("entry", "file", "sha256"),
+    [("eval", "{0}/written.pth", SHA256), ("eval", "written.csv", None), ("train", "../written.csv", SHA256)],
 )
-@pytest.mark.parametrize("entry", ["eval", "train"])
 def test_nothing_is_fetched_for_a_checkpoint(
     entry: str, file: str, sha256: str | None, own: Path, server: Server, tree: Tree
 ) -> None:
