@@ -36,19 +36,10 @@ from informer.config.training import TrainConfig, tuning
 from informer.data.dataset import read_dataset
 from informer.data.diagnosis import series_column
 from informer.data.history import Future
-from informer.inference.cold import with_new
-from informer.inference.model import Answer, TrainedModel, of_panels
-from informer.inference.rolling import (
-    first_origin,
-    held_out,
-    origins,
-    roll_panel,
-    rolling_scores,
-    with_origins,
-)
-from informer.inference.sources import explanations
+from informer.inference.model import Answer, TrainedModel
 from informer.inference.totals import LEVELS, totals
-from informer.inference.untrained import NOTHING_FITTED, untrained
+from informer.inference.trained import TrainedPanel
+from informer.inference.untrained import NOTHING_FITTED, Subject, untrained
 from informer.inference.writing import figure_of, of_series, stamps, table_of, without_times
 from informer.inference.zero import ZeroModel
 from informer.read.cells import key_text
@@ -410,7 +401,7 @@ class Forecaster:
         Raises:
             InputError: the table cannot be forecast (rows, columns, numbers, timestamps, step).
         """
-        panel, paths = self._forecasts_of(frame, future, horizon=horizon, intervals=intervals, dataset=dataset)
+        panel, paths = self._answer(frame, future, horizon, intervals, dataset)
         return as_given(frame, table_of(panel, paths), panel)
 
     @_front
@@ -445,17 +436,11 @@ class Forecaster:
         wanted = check(
             WithSums(intervals=levels, total=not aggregate, aggregate=listed_names(aggregate), above=[*above])
         )
-        every = [*dict.fromkeys([*levels, *LEVELS])]
-        if self._is_untrained:
-            model = self._untrained(frame, future, dataset)
-            model.evaluate(horizon)
-            panel, paths, held = model.panel, model.forecast(horizon, levels=every), model.checked
-        else:
-            every = self.trained.scored.member.supported(every)
-            panel, paths = self._forecasts_of(frame, future, horizon=horizon, intervals=every, dataset=dataset)
-            held = held_out(self.trained, [named_source(frame)], paths.mean.shape[1], LEVELS)
-        table = totals(panel, paths, wanted, held, DatasetConfig(), "").table
-        return as_given(frame, table, panel)
+        subject = self._subject(frame, future, dataset)
+        held = subject.held(subject.steps(horizon), LEVELS)
+        paths = subject.forecast(horizon, levels=subject.supported([*dict.fromkeys([*levels, *LEVELS])]))
+        table = totals(subject.panel, paths, wanted, held, DatasetConfig(), "").table
+        return as_given(frame, table, subject.panel)
 
     @_front
     def explain(
@@ -475,8 +460,9 @@ class Forecaster:
         """
         from informer.inference.explain import tidy
 
-        panel, paths = self._forecasts_of(frame, future, horizon=horizon, dataset=dataset, explained=True)
-        return as_given(frame, tidy(panel, paths), panel)
+        subject = self._subject(frame, future, dataset)
+        table = tidy(subject.panel, subject.forecast(horizon, explained=True))
+        return as_given(frame, table, subject.panel)
 
     @property
     def metrics(self) -> pd.DataFrame:
@@ -518,15 +504,8 @@ class Forecaster:
         Raises:
             InputError: there is no origin after the rows of the fit, or before the end of the series.
         """
-        if self._is_untrained:
-            return self._untrained(frame).skill(horizon)
-        model, how = self.trained, PredictConfig(horizon=None if horizon is None else str(horizon), stride=stride)
-        panel = model.reader.series(*named_source(frame), ahead=model.reach(horizon))
-        chosen, _ = with_origins(model, panel, how)
-        scores = rolling_scores(model, chosen, how)
-        for _ in roll_panel(model, chosen, how, scores=scores):
-            pass  # the tables are not needed; making them fills the scores
-        return scores.skill
+        how = PredictConfig(horizon=None if horizon is None else str(horizon), stride=stride)
+        return self._subject(frame).skill(how)
 
     @_front
     def plot(
@@ -543,7 +522,7 @@ class Forecaster:
         Raises:
             InputError: no such series, or it cannot be forecast.
         """
-        panel, paths = self._forecasts_of(frame, future, horizon=horizon, intervals=intervals)
+        panel, paths = self._answer(frame, future, horizon, intervals)
         names = [each.name for each in panel]
         if series is not None and series not in names:
             raise InputError(f"series={series}: expected one of {listed(names)}")
@@ -567,64 +546,67 @@ class Forecaster:
             A dict of forecasts by the same names, or a list in the same order, each of the type of its table.
         """
         ahead = None if futures is None else by_name(futures)
-        by_frame, are_named = by_name(frames), isinstance(frames, Mapping)
-        forecasts = self._forecasts(by_frame, ahead, horizon=horizon, intervals=intervals, are_named=are_named)
-        pairs = zip(by_frame.values(), forecasts, strict=True)
+        by_frame, are_named, levels = by_name(frames), isinstance(frames, Mapping), levels_of(intervals)
+        subjects = self._subjects(by_frame, ahead, are_named=are_named, allows_new=True)
+        answers = [answer for subject in subjects for answer in subject.answers(horizon, levels=levels)]
+        pairs = zip(by_frame.values(), answers, strict=True)
         tables = [as_given(frame, table_of(panel, paths), panel) for frame, (panel, paths) in pairs]
         return dict(zip(frames, tables, strict=True)) if are_named else tables
 
-    def _forecasts_of(self, frame: Frame, future: Frame | None, **how: Any) -> Answer:
-        """The forecasts of a table; arguments as of `_forecasts`."""
-        (answer,) = self._forecasts({"frame": frame}, None if future is None else {"frame": future}, **how)
+    def _answer(
+        self, frame: Frame, future: Frame | None, horizon: int | str | None, intervals: int | Sequence[int],
+        dataset: Mapping[str, Any] | None = None,
+    ) -> Answer:  # fmt: skip
+        """The series of a table, also those without history, and their forecasts."""
+        levels = levels_of(intervals)
+        (answer,) = self._subject(frame, future, dataset, allows_new=True).answers(horizon, levels=levels)
         return answer
 
-    def _forecasts(
+    def _subject(
+        self, frame: Frame, future: Frame | None = None, dataset: Mapping[str, Any] | None = None, **how: bool
+    ) -> Subject:
+        """This forecaster for a table; arguments as of `_subjects`."""
+        (subject,) = self._subjects({"frame": frame}, None if future is None else {"frame": future}, dataset, **how)
+        return subject
+
+    def _subjects(
         self,
         frames: Mapping[Any, Frame],
         ahead: Mapping[Any, Frame] | None,
-        *,
-        horizon: int | str | None,
-        intervals: int | Sequence[int] = (),
         dataset: Mapping[str, Any] | None = None,
+        *,
         are_named: bool = False,
-        explained: bool = False,
-    ) -> list[Answer]:
-        """The forecasts of each table, with their sources if `explained`.
+        allows_new: bool = False,
+    ) -> Sequence[Subject]:
+        """This forecaster for some tables: a trained model for all of them, the pretrained network for each.
 
         Args:
             ahead: tables of future covariates by the same names; None: they are in the rows at the end of `frames` that
                 have no target.
+            dataset: how to read them, if different from the settings.
             are_named: whether the names are those of single series; otherwise a file names its own.
+            allows_new: see `untrained`.
         """
-        levels = levels_of(intervals)
         if ahead is not None and (absent := [str(name) for name in frames if name not in ahead]):
             raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
+        futures = {name: None if ahead is None else ahead[name] for name in frames}
         if self._is_untrained:
-            answers = list[Answer]()
-            for name, frame in frames.items():
-                future = None if ahead is None else ahead[name]
-                subject = self._untrained(frame, future, dataset, str(name), allows_new=not explained)
-                paths = subject.forecast(horizon, levels=levels, explained=explained)
-                panel, paths, notes = with_new(subject, subject.panel, paths, subject.new)
-                for note in notes:
-                    log.warning(note)
-                answers.append((panel, paths))
-            return answers
-        written = None if dataset is None else check(node_of(InputFormat, _format(dataset)))
-        panels, covariates = list[list[Series]](), list[Future]()
-        for name, frame in frames.items():
-            source, label = named_source(frame, str(name), is_named=are_named)
-            future = (None, "") if ahead is None else named_source(ahead[name], f"future of {name}")
-            panel, known = self.trained.reader.read(source, label, written, future=future[0], future_name=future[1])
-            panels.append(panel)
-            covariates += known
-        if not panels:
-            return []
-        series = [each for panel in panels for each in panel]
-        futures = covariates or None
-        if explained:
-            return of_panels(explanations(self.trained, series, futures, horizon=horizon), panels)
-        return of_panels(self.trained.forecast(series, horizon=horizon, levels=levels, futures=futures), panels)
+            of = partial(self._untrained, dataset=dataset, allows_new=allows_new)
+            return [of(frame, futures[name], name=str(name)) for name, frame in frames.items()]
+        reader, form = self.trained.reader, None if dataset is None else check(node_of(InputFormat, _format(dataset)))
+        sources = {name: named_source(frame, str(name), is_named=are_named) for name, frame in frames.items()}
+
+        def read() -> list[tuple[list[Series], list[Future]]]:
+            tables = list[tuple[list[Series], list[Future]]]()
+            for name, source in sources.items():
+                future = (None, "") if ahead is None else named_source(ahead[name], f"future of {name}")
+                tables.append(reader.read(*source, form, future=future[0], future_name=future[1]))
+            return tables
+
+        def whole(reach: int) -> list[Series]:
+            return [each for source in sources.values() for each in reader.series(*source, form, ahead=reach)]
+
+        return [TrainedPanel(self.trained, read, whole)]
 
     def _untrained(
         self,
@@ -675,7 +657,7 @@ class Forecaster:
                 reads those of the setting `future_covariates`, or those that the last rows have without a target.
             stride: rows between origins, pred_len by default.
             intervals: level or levels in percent: 80 adds the columns lo80 and hi80.
-            adaptive: widths follow the coverage at earlier origins; see `informer.inference.rolling`.
+            adaptive: widths follow the coverage at earlier origins; see `informer.scoring.intervals`.
             start: first forecast time; None: after seq_len rows, or of the pretrained network after the rows that a
                 season and the horizon need.
 
@@ -689,18 +671,8 @@ class Forecaster:
         """
         levels, rows = levels_of(intervals), None if horizon is None else str(horizon)
         how = PredictConfig(horizon=rows, stride=stride, from_date=start, intervals=levels, adaptive=adaptive)
-        if self._is_untrained:
-            subject = self._untrained(frame)
-            table = subject.rolling(horizon, levels=levels, stride=stride, start=start)
-            return as_given(frame, table, subject.panel)
-        model = self.trained.scored
-        if model.checkpoint.data.refit:
-            log.warning("backtest: the model was fitted on all rows of its data; errors on these are too small")
-        panel = model.reader.series(*named_source(frame), ahead=model.reach(horizon))
-        firsts = [0 if start is None else first_origin(model, series, start) for series in panel]
-        chosen = [(each, origins(model, each, how, first=n)) for each, n in zip(panel, firsts, strict=True)]
-        tables = roll_panel(model, chosen, how)
-        return as_given(frame, pd.concat(tables, ignore_index=True), panel)
+        panel, table = self._subject(frame).rolling(how)
+        return as_given(frame, table, panel)
 
     @_front
     def leaderboard(

@@ -45,12 +45,11 @@ from informer.data.diagnosis import Survey
 from informer.data.panel import without_ended
 from informer.data.seasonality import WEAKEST
 from informer.inference.ahead import EFFECTS, NETWORK, Known
-from informer.inference.cold import with_new
 from informer.inference.job import predict
 from informer.inference.journal import ERROR
 from informer.inference.model import Answer, TrainedModel, interval_notes
-from informer.inference.rolling import held_out
 from informer.inference.totals import LEVELS, Totals, totals
+from informer.inference.trained import TrainedPanel
 from informer.inference.untrained import without_labels
 from informer.inference.writing import LONG_FILE, Writer, to_long
 from informer.inference.zero import ZeroModel, rows_known
@@ -296,7 +295,7 @@ def _forecast_trained(
         panel = [whole.get(series.name, series) for series in panel]
         if settings.sums:
             tested = TrainedModel(saved, device=settings.device, warns=False)
-            held = held_out(tested, panel, forecasts.mean.shape[1], LEVELS)
+            held = TrainedPanel(tested, whole=lambda reach: panel).held(forecasts.mean.shape[1], LEVELS)
             sums = totals(panel, forecasts, settings, held, dataset, subject.path, main=tested.columns.main)
             sums.save(run)
         progress.report("writing the report")
@@ -397,14 +396,14 @@ def _forecast_untrained(
     _, horizon = rows_and_horizon(subject, settings)
     if futures:
         far = notes_ahead(open_series, futures, settings, dataset, horizon)
-    model = ZeroModel(panel, columns, device=settings.device, known=known, futures=futures)
+    model = ZeroModel(panel, columns, device=settings.device, known=known, futures=futures, new=new)
     season = ", ".join(lasting(season, panel[0].frequency) for season in model.seasons if season > 1) or "none"
     if not tried:
         _announce(subject, settings, season, console, title)
     evaluation = model.evaluate(horizon, levels=settings.intervals)
     levels = [*dict.fromkeys([*settings.intervals, *LEVELS])]
     wide = model.forecast(settings.ahead or horizon, levels=levels, panel=open_series)
-    written_series, forecasts, cold = with_new(model, open_series, wide.with_intervals(settings.intervals), new)
+    written_series, forecasts, cold = model.with_new(open_series, wide.with_intervals(settings.intervals))
     if settings.overwrite:
         folder.clear([Path(subject.path)])
     written = _write_zero(subject, written_series, forecasts, folder.path / FORECASTS, settings)

@@ -10,7 +10,7 @@ group. Effects are those in all rows.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 
@@ -20,31 +20,28 @@ from jaxtyping import Float64
 
 from informer.base.errors import listed
 from informer.data.history import Future, future_index
-from informer.inference.ahead import NETWORK, PanelEffects
-from informer.inference.zero import LEAST_HISTORY, ZeroModel
+from informer.inference.ahead import Known, PanelEffects
 from informer.members.regression import LEAST, evenly
 from informer.read.series import Series, column_values
 from informer.scoring.forecasts import Forecasts, joined
+from informer.scoring.origins import LEAST_HISTORY, Origins
 
 MOST_LIKE = 50
 """Series that a new one is forecast from, evenly spaced among those that are like it."""
 
 
 def with_new(
-    model: ZeroModel, panel: Sequence[Series], forecasts: Forecasts, new: Mapping[str, Future]
+    peers: "Peers", panel: Sequence[Series], forecasts: Forecasts, new: Mapping[str, Future]
 ) -> tuple[list[Series], Forecasts, list[str]]:
     """A panel and its forecasts with those of new series at their end, and notes on what these are.
 
     Args:
-        model: has made the forecasts, and has columns known ahead if there are new series.
+        peers: of the panel.
         new: of each new series, rows ahead at the times after the end of the panel.
 
     Raises:
         InputError: a new series lacks rows, or has a cell that is not a number.
     """
-    if not new:
-        return [*panel], forecasts, []
-    peers = Peers.of(model, panel, forecasts)
     ahead = {name: future.at(peers.times, peers.names) for name, future in new.items()}
     are_static = np.all([(of == of[:1]).all(axis=0) for of in [*peers.known, *ahead.values()]], axis=0)
     statics, by_kind = listed([*compress(peers.names, are_static)]), defaultdict[tuple[float, ...], list[str]](list)
@@ -94,27 +91,36 @@ class Peers:
     effects: PanelEffects | None
 
     @classmethod
-    def of(cls, model: ZeroModel, panel: Sequence[Series], forecasts: Forecasts) -> "Peers":
-        """Those of a panel that a model with columns known ahead has forecast."""
-        assert model.known is not None, "new series have columns known ahead"
-        last, n, names = max(each.timestamps[-1] for each in panel), len(model.columns), model.known.columns
-        places = [place for place, each in enumerate(panel) if each.timestamps[-1] == last]
+    def of(
+        cls,
+        panel: Sequence[Series],
+        forecasts: Forecasts,
+        futures: Sequence[Future],
+        known: Known,
+        *,
+        has_effects: bool,
+        earlier: Callable[[Sequence[Series], Origins, int], Forecasts],
+    ) -> "Peers":
+        """Those of a panel with columns known ahead; `earlier` forecasts some of its series from some origins, so many
+        rows."""
+        last, columns, names = max(each.timestamps[-1] for each in panel), forecasts.columns, known.columns
+        places, n = [place for place, each in enumerate(panel) if each.timestamps[-1] == last], len(columns)
         peers = [panel[place] for place in places]
         paths = forecasts.part((np.array(places)[:, None] * n + np.arange(n)).ravel())
         times = future_index(peers[0], h := int(paths.are_steps[0].sum()))
         held = [place for place, each in enumerate(peers) if len(each) >= h + LEAST_HISTORY]
         origins = [(place, len(peers[place]) - h) for place in held]
-        past = model.backtest(origins, horizon=h, panel=peers)[model.kind].mean.reshape(-1, n, h) if held else ()
+        past = earlier(peers, origins, h).mean.reshape(-1, n, h) if held else ()
         return cls(
             panel=peers,
             names=names,
             times=times,
             known=[column_values(each, names) for each in peers],
-            ahead=[model.futures[place].at(times, names) for place in places],
-            actual=[column_values(each, model.columns) for each in peers],
+            ahead=[futures[place].at(times, names) for place in places],
+            actual=[column_values(each, columns) for each in peers],
             paths=paths,
             earlier=dict(zip(held, past, strict=True)),
-            effects=None if model.kind == NETWORK else PanelEffects.fit(peers, model.columns, model.known),
+            effects=PanelEffects.fit(peers, columns, known) if has_effects else None,
         )
 
     def forecast(

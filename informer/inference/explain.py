@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -35,12 +34,12 @@ from informer.data.history import Future
 from informer.data.recorded import Recorded, find_again
 from informer.data.windows import Batch, Windows
 from informer.inference.job import name_sources
-from informer.inference.model import Answer, TrainedModel
+from informer.inference.model import TrainedModel
 from informer.inference.rescore import trained_data
-from informer.inference.sources import SOURCES, explanations, place_of
-from informer.inference.untrained import untrained
+from informer.inference.sources import SOURCES, place_of
+from informer.inference.trained import TrainedPanel
+from informer.inference.untrained import Subject, untrained
 from informer.inference.writing import decimals_for, key_columns, rounded, without_times
-from informer.inference.zero import ZeroModel
 from informer.members.network import ForecastModel, model_forecast
 from informer.read.files import find_files, list_files
 from informer.read.series import Series
@@ -176,15 +175,6 @@ def _means(table: pd.DataFrame, other: str | None) -> dict[str, pd.DataFrame]:
 HEADS = {"value": "forecast", IF: "changed", BEFORE: "before", "min": "lowest", "max": "highest"}
 
 
-def _untrained(settings: ExplainConfig, location: str | None, future: str | None) -> ZeroModel:
-    """The pretrained network for a file."""
-    if location is None:
-        raise InputError("input: expected a file to forecast, since the pretrained network has no data of training")
-    config, path = settings.dataset.applied_to(DatasetConfig()), expanded(location)
-    ahead = None if future is None else expanded(future)
-    return untrained(path, config, name=name_of(path), target=settings.target, future=ahead, device=settings.device)
-
-
 def _files(saved: Checkpoint, location: str | None) -> list[Path]:
     """The files of `input`, or of training if they have not changed."""
     if location is not None:
@@ -196,25 +186,24 @@ def _files(saved: Checkpoint, location: str | None) -> list[Path]:
     return find_files(found, Path(folder))
 
 
-def _forecasts(
-    settings: ExplainConfig,
-    model: TrainedModel | None,
-    location: str | None,
-    future: str | None,
-    changes: Mapping[str, Change] | None = None,
-) -> Answer:
-    """The forecasts of some files with their sources; of one file by the pretrained network if `model` is None."""
+def _subject(
+    settings: ExplainConfig, model: TrainedModel | None, location: str | None, future: str | None
+) -> tuple[Subject, list[Path]]:
+    """A trained model for some files, or the pretrained network for one; and the files."""
     if model is None:
-        subject = _untrained(settings, location, future)
-        subject.futures = changed(subject.futures, changes or {})
-        return subject.panel, subject.forecast(settings.horizon, explained=True)
-    series, futures = list[Series](), list[Future]()
-    for path, name, ahead_in in name_sources(_files(model.checkpoint, location), future):
-        panel, ahead = model.reader.read(path, name, settings.dataset, future=ahead_in, future_name=name)
-        series, futures = [*series, *panel], [*futures, *ahead]
-    for each in series:
-        check_zones(each.name, each.timestamps.tz, series[0].timestamps.tz, series[0].name)
-    return series, explanations(model, series, changed(futures, changes or {}) or None, horizon=settings.horizon)
+        if location is None:
+            raise InputError("input: expected a file to forecast, since the pretrained network has no data of training")
+        config, path = settings.dataset.applied_to(DatasetConfig()), expanded(location)
+        ahead, name, target = None if future is None else expanded(future), name_of(path), settings.target
+        return untrained(path, config, name=name, target=target, future=ahead, device=settings.device), [path]
+    files = _files(model.checkpoint, location)
+    reader, tables = model.reader, list[tuple[list[Series], list[Future]]]()
+    for path, name, ahead in name_sources(files, future):
+        tables.append(reader.read(path, name, settings.dataset, future=ahead, future_name=name))
+    first, *others = (each for panel, _ in tables for each in panel)
+    for each in others:
+        check_zones(each.name, each.timestamps.tz, first.timestamps.tz, first.name)
+    return TrainedPanel(model, lambda: tables), files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,28 +232,28 @@ def explain(settings: ExplainConfig, console: Console) -> Explained:
         InputError: no readable checkpoint or input, or a change of a column that the model does not read ahead.
     """
     with logging_to(console), ExitStack() as held:
-        if settings.checkpoint == ZERO:
-            subject, model, folder = _untrained(settings, settings.input, settings.future), None, Path()
-            known, read = subject.known.columns if subject.known else (), subject.panel[0].columns
-            categories, inputs = subject.categories, [expanded(settings.input or "")]
-        else:
+        model, folder = None, Path()
+        if settings.checkpoint != ZERO:
             model = TrainedModel.load(forecasting_checkpoint(settings.checkpoint), device=settings.device)
-            saved, folder = model.checkpoint, locate(settings.checkpoint).parent
-            known, read, categories = tuple(saved.future_covariates), tuple(saved.inputs), saved.data.categories
-            inputs = _files(saved, settings.input)
+            folder = locate(settings.checkpoint).parent
+        subject, inputs = _subject(settings, model, settings.input, settings.future)
         output = Path(settings.output) if settings.output else folder / EXPLAINED
-        changes = read_changes(settings.set, known, read, categories)
+        known = subject.future_covariates
+        changes = read_changes(settings.set, known, subject.inputs, subject.categories)
         inputs += map(Path, filter(None, (settings.future, settings.what_if, settings.against)))
         written, overwrite = [output / EXPLANATION, output / PAGE], settings.overwrite or not settings.output
         held.enter_context(only_output(output, written, inputs=inputs, overwrite=overwrite))
-        forecasts = partial(_forecasts, settings, model)
-        (panel, first), then, other = forecasts(settings.input, settings.future), None, None
+        panel, first, then, other = subject.panel, subject.forecast(settings.horizon, explained=True), None, None
         if settings.what_if or changes:
             if not known:
                 raise InputError("what_if: the model reads no column ahead; leave it out")
-            other, (_, then) = IF, forecasts(settings.input, settings.what_if or settings.future, changes)
+            if settings.what_if:
+                subject, _ = _subject(settings, model, settings.input, settings.what_if)
+            subject.futures = changed(subject.futures, changes)
+            other, then = IF, subject.forecast(settings.horizon, explained=True)
         elif settings.against:
-            other, (_, before) = BEFORE, forecasts(settings.against, settings.future)
+            earlier, _ = _subject(settings, model, settings.against, settings.future)
+            other, before = BEFORE, earlier.forecast(settings.horizon, explained=True)
             if len(before) == len(first) == len(first.columns):  # the name of its only series is that of its file
                 before = replace(before, keys=before.keys.assign(series=first.keys["series"]))
             then = aligned(before, first)

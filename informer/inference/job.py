@@ -5,39 +5,44 @@ Inputs and outcomes of a chunk are plain data, so chunks may be processed anywhe
 
 import hashlib
 import json
+import logging
 import os
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatch
+from functools import partial
 from glob import has_magic
 from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple, final
 
+import numpy as np
 import torch
 from rich.console import Console
 
 from informer import checkpoint
 from informer.base.console import logging_to, say, step_bar
 from informer.base.errors import FileError, InputError, counted, is_out_of_memory, listed
-from informer.base.files import expanded, write_atomic, writing
+from informer.base.files import expanded, replacing, write_atomic, writing
 from informer.checkpoint.paths import SUMMARY, forecasting_checkpoint, only_output
 from informer.config.commands import PredictConfig
 from informer.data.history import Future, check_futures
 from informer.data.panel import series_names
 from informer.inference import ray_engine
 from informer.inference.journal import ERROR, Journal, Row
-from informer.inference.model import Answer, TrainedModel, of_panels
-from informer.inference.rolling import held_out
+from informer.inference.model import Answer, TrainedModel
 from informer.inference.totals import LEVELS, totals
-from informer.inference.writing import LONG_FILE, Writer, long_table, metrics_of, rolled_of, to_long
+from informer.inference.trained import TrainedPanel
+from informer.inference.writing import LONG_FILE, Writer, long_table, metrics_of, rolled_of, to_long, write_pieces
 from informer.read.files import file_sha256, is_partitioned, list_files
 from informer.read.series import Series
 from informer.scoring import forecast_log
 from informer.scoring.forecasts import joined
+
+log = logging.getLogger(__name__)
 
 
 class InputFile(NamedTuple):
@@ -314,14 +319,13 @@ def _forecasts(
     """Forecasts of all files together; if that fails, file by file, since one may be the cause. Same numbers: batches
     have a fixed size, so that no result depends on the number of other series."""
 
-    def of(files: Iterable[InputFile]) -> dict[InputFile, Answer]:
-        panels = {file: histories[file][0] for file in files}
-        series = [each for panel in panels.values() for each in panel]
-        ahead = [each for file in panels for each in histories[file][1]]
-        at_once = job.settings.batch_size if job.has_many_inputs or len(series) > 1 else 1
+    def of(files: Collection[InputFile]) -> dict[InputFile, Answer]:
+        tables = [histories[file] for file in files]
+        are_many = job.has_many_inputs or sum(len(panel) for panel, _ in tables) > 1
+        at_once = job.settings.batch_size if are_many else 1
         horizon, levels = job.settings.ahead, [*dict.fromkeys([*job.settings.intervals, *job.more])]
-        paths = model.forecast(series, horizon=horizon, levels=levels, futures=ahead or None, at_once=at_once)
-        return dict(zip(panels, of_panels(paths, [*panels.values()]), strict=True))
+        answers = TrainedPanel(model, lambda: tables).answers(horizon, levels=levels, at_once=at_once)
+        return dict(zip(files, answers, strict=True))
 
     try:
         return of(histories) if histories else {}
@@ -336,13 +340,23 @@ def _forecasts(
 
 
 def _roll_file(model: TrainedModel, job: Job, rows: dict[InputFile, Row], source: InputFile) -> None:
-    """Forecast from all origins of one file, and write the table."""
-    from informer.inference.rolling import write_rolled  # imports baselines and scores
-
-    reach = model.reach(job.settings.horizon)
-    panel = model.reader.series(source.path, source.name, job.settings.dataset, ahead=reach)
-    rows[source] = rows[source].read(panel)
-    output, left_out = write_rolled(model, panel, source.name, rolling=job.settings, writer=job.writer)
+    """Forecast from every `stride`-th origin of each series of a file, and write the table and its scores."""
+    how, name, writer = job.settings, source.name, job.writer
+    panel = model.reader.series(source.path, name, how.dataset, ahead=model.reach(how.horizon))
+    rows[source], output = rows[source].read(panel), rolled_of(name, writer.format)
+    subject = TrainedPanel(model)
+    chosen, left_out = subject.starts(panel, how)
+    scores = subject.scores_of(chosen, how)
+    pieces = subject.tables_of(chosen, how, scores=scores, digits=writer.digits if writer.format == "csv" else None)
+    with replacing(writer.folder / output) as temporary:
+        write_pieces(temporary, writer.format, pieces)
+        # before the table is renamed, which marks it as done
+        write_atomic(writer.folder / metrics_of(name), scores.to_csv(), durable=False)
+    means, n = scores.overall(scores.model), counted(scores.windows, "origin")
+    mase = f", MASE {means['mase']:.4g}" if np.isfinite(means["mase"]) else ""
+    log.info(f"{name}: {n}, MSE {means['mse']:.4g} and MAE {means['mae']:.4g} in scaled units{mase}")
+    for line in filter(None, [f"{scores.model}: {scores.verdict}", scores.warning]):
+        log.info(line)
     message = "\n".join(filter(None, [rows[source].message, *left_out]))
     rows[source] = replace(rows[source], output=output, message=message)
 
@@ -391,12 +405,20 @@ def predict(
                 tested = TrainedModel.load(Path(settings.checkpoint), device=settings.device)
                 dataset = settings.dataset.applied_to(tested.checkpoint.settings.dataset)
                 panel, paths = [each for of, _ in summed for each in of], joined(of for _, of in summed)
-                tables = [(path, name) for path, name, _ in sources]
-                held = held_out(tested, tables, paths.mean.shape[1], LEVELS, settings.dataset)
+                held = TrainedPanel(tested, whole=partial(_whole, tested, job, sources)).held(
+                    paths.mean.shape[1], LEVELS
+                )
                 sums = totals(panel, paths, settings, held, dataset, pattern, main=model.columns.main)
                 sums.save(job.writer.folder)
                 say(console, f"total:    {sums.facts['headline']}")
             return rows
+
+
+def _whole(model: TrainedModel, job: Job, sources: Sequence[InputFile], reach: int) -> Iterator[Series]:
+    """All rows of the series of some files, of those that are long enough."""
+    for path, name, _ in sources:
+        with suppress(InputError):
+            yield from model.reader.series(path, name, job.settings.dataset, ahead=reach)
 
 
 def located(settings: PredictConfig) -> Path:

@@ -27,19 +27,19 @@ from informer.data.dataset import Provenance, Source, panel_sha256
 from informer.data.seasonality import bridged
 from informer.data.store import with_columns
 from informer.inference.model import TrainedModel
-from informer.inference.zero import LEAST_HISTORY, MOST_WINDOWS, ZeroModel, mean_error
+from informer.inference.zero import MOST_WINDOWS, ZeroModel, mean_error
 from informer.members.baselines import naive_quantiles_after
 from informer.members.peers import PEERS, peer
 from informer.members.theta import theta
 from informer.members.zero import Histories, network_seasons
-from informer.read.series import Series, column_values
+from informer.read.series import column_values
 from informer.read.split import cut_rows, lookback, split_for
 from informer.read.table import without
 from informer.scoring.backtest import DECILES
 from informer.scoring.bootstrap import Winner, skill_interval, skill_of, verdict
 from informer.scoring.forecasts import Forecasts
 from informer.scoring.metrics import inside_cells, scores_table
-from informer.scoring.origins import Origins, before, newest, thinned
+from informer.scoring.origins import LEAST_HISTORY, Origins, before, newest, thinned
 from informer.scoring.scores import ORIGINAL, Scores
 from informer.training.folder import RunFolder
 from informer.training.run import train
@@ -159,10 +159,8 @@ def _zero_and_naive(
     model: ZeroModel, origins: Origins, horizon: int, *, with_zero: bool
 ) -> tuple[Forecasts, Forecasts]:
     """Forecasts of the pretrained network, if asked for, and of the seasonal naive without quantiles."""
-    if model.known is not None and with_zero:  # how columns are used is chosen before the first forecast
-        model.evaluate(horizon, panel=before(model.panel, origins))
     levels = [round(200 * level - 100) for level in DECILES if level > MEDIAN]
-    kinds: Sequence[str] | None = None if with_zero else []
+    kinds = None if with_zero else list[str]()
     found = model.backtest(origins, horizon=horizon, levels=levels, kinds=kinds, of_constants=True)
     own, *_ = found.values()
     *_, naive, _ = found.values()
@@ -217,17 +215,14 @@ def gain_of_training(model: TrainedModel, subject: ZeroModel) -> float:
         return 0.0
     targets, sizes, split = model.columns.targets, model.sizes, model.checkpoint.settings.dataset.split
     panel = subject.panel[:: -(-len(subject.panel) * len(targets) // MOST_WINDOWS)]
-    most, origins, early = MOST_WINDOWS // (len(panel) * len(targets)), list[tuple[int, int]](), list[Series]()
+    most, origins = MOST_WINDOWS // (len(panel) * len(targets)), list[tuple[int, int]]()
     for place, series in enumerate(panel):
         rows = cut_rows(series.timestamps, series.frequency, split).clip(len(series)).val
         ends = thinned(max(rows.start, sizes.first), rows.stop - sizes.pred_len, most)
         origins += [(place, end) for end in ends]
-        early.append(series.part(slice(rows.start)))
     if not origins:
         return 0.0
     rule = ZeroModel(panel, targets, device=str(model.device), known=subject.known, categories=subject.categories)
-    if rule.known is not None:
-        rule.evaluate(sizes.pred_len, panel=early)
     found = rule.backtest(origins, horizon=sizes.pred_len)[rule.kind]
     errors = mean_error(replace(found, mean=model.backtest(origins, panel=panel).mean)), mean_error(found)
     return max(1 - errors[0] / errors[1], 0.0) if errors[1] else 0.0

@@ -1,28 +1,25 @@
-"""Forecasts of new series by a trained model, with timestamps and in data units."""
+"""A trained model with what its forecasts need: reader, scaler, windows, intervals, and warnings."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from functools import partial
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from informer import checkpoint as checkpoints
 from informer.base.errors import InputError, counted, listed
 from informer.base.runtime import pick_device
 from informer.checkpoint.restore import restore_model
 from informer.config.data import date_problems
-from informer.data.history import Future, future_index, windows_ahead
+from informer.data.history import Future, future_index
 from informer.data.store import build_store, with_columns
-from informer.data.windows import Batch, Windows
+from informer.data.windows import Windows
 from informer.inference.reader import Reader
 from informer.read.frequency import Frequency
 from informer.read.series import Series
@@ -42,9 +39,6 @@ log = logging.getLogger(__name__)
 
 Answer = tuple[Sequence[Series], Forecasts]
 """The series of a table, and their forecasts."""
-
-Pass = tuple[Batch, Float[Tensor, "b pred_len n *q"]]
-"""Windows, and the scaled output of the model for them."""
 
 MOST_ROWS, MOST_VALUES = 100_000, 5_000_000
 """Maximum rows and values of one forecast, which is held in memory; pred_len rows are always allowed."""
@@ -145,67 +139,6 @@ class TrainedModel:
         """The network with its intervals, for `backtest`."""
         return Member.of_model(self.model, self.calibration)
 
-    def forecast(
-        self,
-        series: Sequence[Series],
-        *,
-        horizon: int | str | None = None,
-        levels: Sequence[int] = (),
-        futures: Sequence[Future] | None = None,
-        at_once: int | None = None,
-        seen: list[Pass] | None = None,
-    ) -> Forecasts:
-        """Forecast the rows after each series, in order; each until its own end if `horizon` is a date or a span.
-
-        Args:
-            series: at least seq_len rows each, with the input columns in any order; additional columns are allowed.
-            horizon: rows to forecast, a span or a date, pred_len by default; rows beyond pred_len are forecast
-                recursively.
-            levels: interval levels in percent; where there is none, it is NaN, and a warning says so.
-            futures: future covariates of each series, for the horizon; the model reads a multiple of pred_len rows, so
-                the last ones are repeated.
-            at_once: series of a batch, to which the last one is padded, so that no forecast depends on the number of
-                other series (matrix products may round differently for different numbers of rows); None: all.
-            seen: gets the passes of each batch.
-
-        Raises:
-            InputError: too few rows, missing future covariates, a horizon beyond pred_len of a model that reads columns
-                it does not forecast, or a level without calibration.
-        """
-        lengths = [self.check_horizon(horizon, history) for history in series]
-        horizon = max(lengths, default=self.sizes.pred_len)
-        self.check_levels(levels, horizon)
-        self.warn_about_new([history.name for history in series])
-        if futures is not None:
-            ends = [
-                future_index(history, self.sizes.offset + n)[-1] for history, n in zip(series, lengths, strict=True)
-            ]
-            futures = [replace(future, until=end) for future, end in zip(futures, ends, strict=True)]
-        if self._constant_note:
-            self._warn(self._constant_note)
-        panel, windows = windows_ahead(
-            series,
-            columns=self.columns,
-            scaler=self.scaler,
-            sizes=self.sizes,
-            calendar=self.calendar,
-            device=self.device,
-            n_ahead=self.reach(horizon),
-            futures=futures,
-            pad=self.reader.pads,
-            trained=self.checkpoint.data.names,
-        )
-        n, targets, member = at_once or len(series), self.columns.targets, self.member
-        windows = windows.at(windows.starts[torch.arange(-(-len(series) // n) * n).clamp(max=len(series) - 1)])
-        if seen is not None:
-            member = replace(member, output=partial(_noted, member.output, seen))
-        paths = joined(backtest(member, windows, panel, targets, batch_size=n, horizon=horizon, levels=levels))
-        paths = replace(paths.part(slice(len(series) * len(targets))), levels={}, direct=self.sizes.pred_len)
-        self.warn_about_equal(paths)
-        paths = paths.until(np.repeat(lengths, len(targets)))
-        paths.check_finite()
-        return paths
-
     def backtest(
         self, origins: Origins, *, panel: Sequence[Series], horizon: int | None = None, levels: Sequence[int] = ()
     ) -> Forecasts:
@@ -230,6 +163,11 @@ class TrainedModel:
             trained=self.checkpoint.data.names,
         )
         return Windows.of_columns(store, self.columns, starts=torch.tensor(starts, dtype=torch.int64), sizes=self.sizes)
+
+    def warn_about_constants(self) -> None:
+        """Warn once of inputs that never changed in training."""
+        if self._constant_note:
+            self._warn(self._constant_note)
 
     def warn_about_equal(self, paths: Forecasts) -> None:
         """Warn once if some of these paths have no quantiles."""
@@ -304,15 +242,3 @@ def interval_notes(
     warning = too_narrow({name: tested[name] for name in tested if not name.isdigit() or int(name) in levels})
     recent = "; these errors have now widened them" if levels else ""
     return [*notes, f"{warning}{recent}"] if warning else notes
-
-
-def _noted(output: Callable[[Batch], Tensor], seen: list[Pass], batch: Batch) -> Tensor:
-    seen.append((batch, output(batch)))
-    return seen[-1][1]
-
-
-def of_panels(paths: Forecasts, panels: Sequence[Sequence[Series]]) -> list[Answer]:
-    """The forecasts of the series of several tables by table; each table has its own time zone."""
-    ends = len(paths.columns) * np.cumsum([0, *map(len, panels)])
-    parts = (paths.part(slice(*rows)) for rows in pairwise(ends))
-    return [(of, replace(part, zone=of[0].timestamps.tz)) for of, part in zip(panels, parts, strict=True)]

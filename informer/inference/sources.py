@@ -20,26 +20,22 @@ The maps are linear in the window, so the first five are exact.
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from informer.config.commands import PredictConfig
 from informer.data.calendar import mark_fields
-from informer.data.history import Future
 from informer.data.windows import Batch
-from informer.inference.model import Pass, TrainedModel
+from informer.inference.model import TrainedModel
 from informer.members.maps import LinearMaps
 from informer.members.network import model_forecast
 from informer.networks.models.base import point
 from informer.networks.ops.gaps import unmasked
 from informer.read.frequency import Frequency
-from informer.read.series import Series
 from informer.scoring.backtest import matrix
-from informer.scoring.forecasts import Forecasts
+from informer.scoring.forecasts import Matrix
 
 LEVEL, SEASON, RECENT, OTHERS = "level", "season", "recent rows", "other columns"
 NETWORK, TRANSFORM, BOUND = "network", "transform", "bound"
@@ -48,25 +44,19 @@ SOURCES = (LEVEL, SEASON, RECENT, OTHERS, NETWORK, TRANSFORM, BOUND)
 ROUNDING = 1e-5
 """Differences below this share of the largest scaled value are rounding errors of single precision."""
 
+Pass = tuple[Batch, Float[Tensor, "b pred_len n *q"]]
+"""Windows, and the scaled output of the model for them."""
 Sources = dict[str, Tensor]
 """Contributions by source, each [b pred_len n] in scaled units, in double precision on the CPU."""
 
 
 @torch.inference_mode()
-def explanations(
-    model: TrainedModel,
-    series: Sequence[Series],
-    futures: Sequence[Future] | None = None,
-    *,
-    horizon: int | str | None = None,
-) -> Forecasts:
-    """The forecasts of `informer predict` with their sources; arguments and errors as in `TrainedModel.forecast`.
+def sources_of(model: TrainedModel, seen: Sequence[Pass], shape: tuple[int, ...]) -> dict[str, Matrix]:
+    """The sources of forecasts by name, from the passes that made them, in order; `shape` is that of their matrix.
 
     Rows beyond pred_len have the sources of a window that contains the rows forecast before them.
     """
-    at_once, seen = PredictConfig().batch_size if len(series) > 1 else 1, list[Pass]()
-    paths = model.forecast(series, horizon=horizon, futures=futures, at_once=at_once, seen=seen)
-    blocks, (n, h) = [_in_units(model, *each) for each in seen], paths.mean.shape
+    blocks, (n, h) = [_in_units(model, *each) for each in seen], shape
     names = sorted(dict.fromkeys(name for block in blocks for name in block), key=place_of)
     nothing, n_passes = np.zeros_like(blocks[0][LEVEL]), -(-h // model.sizes.pred_len)
     sources = dict[str, np.ndarray]()
@@ -76,7 +66,7 @@ def explanations(
             np.concatenate([*rows[first : first + n_passes]], axis=1) for first in range(0, len(rows), n_passes)
         ]
         sources[name] = matrix(np.concatenate(of_batches))[:n, :h]
-    return replace(paths, sources=sources)
+    return sources
 
 
 def place_of(name: str) -> int:

@@ -16,6 +16,7 @@ from informer.data.diagnosis import series_column
 from informer.data.history import Future, futures_of_table
 from informer.data.panel import read_panel
 from informer.inference.ahead import Known
+from informer.inference.trained import TrainedPanel
 from informer.inference.zero import ZeroModel
 from informer.read.checks import ends_without
 from informer.read.columns import CategoryReader, are_labels, coded, is_text, repeated_text
@@ -28,6 +29,10 @@ from informer.read.time_columns import find_time_column
 log = logging.getLogger(__name__)
 
 NOTHING_FITTED = Rule()
+
+Subject = ZeroModel | TrainedPanel
+"""A forecaster with the series of a table (`panel`) and what is known ahead of them (`futures`): `answers`, `forecast`,
+also with its sources, `held`, `rolling` and `skill`."""
 
 
 def categories_ahead(table: Table, known: Sequence[str], key: str | None, target: str | None) -> list[str]:
@@ -175,10 +180,10 @@ def untrained(
         device=device,
         known=Known(names, categorical, tuple(config.holidays)),
         futures=futures,
+        new=new,
         categories=categories.labels,
     )
     model.use(rule)
-    model.new = new
     return model
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -404,3 +405,35 @@ def _bands(by_name: Mapping[str, pd.DataFrame]) -> "dict[str, Band]":
     ends = {f"{level} interval": pair for level, *pair in paired_bands(without([*by_name], quantiles))}
     ends |= {f"{low} to {high}": [low, high] for _, low, high in paired_bands(quantiles)}
     return {name: (by_name[low], by_name[high]) for name, (low, high) in ends.items()}
+
+
+def tidy_table(paths: Forecasts, series: Series) -> pd.DataFrame:
+    """The table of the forecasts of one series, with the columns that name the series, if any, and the time column of
+    the input; see `TrainedPanel.tables_of`."""
+    table = paths.table().drop(columns="series")
+    if paths.rolled.any():
+        table[ROLLED] = paths.rolled[paths.are_steps]
+    keys, time = key_columns(series, [*table.columns.drop("time")])
+    table.insert(3, "column", table.pop("column"))
+    table = table.rename(columns={"time": time})
+    for place, (column, cell) in enumerate(keys.items() if series.series_col is not None else ()):
+        table.insert(place, column, cell)
+    return table
+
+
+def write_pieces(path: Path, form: Format, pieces: Iterator[pd.DataFrame]) -> None:
+    """Write the pieces of a table to a new file, CSV or parquet, one after the other."""
+    if form == "parquet":
+        import pyarrow
+        from pyarrow.parquet import ParquetWriter
+
+        tables = (pyarrow.Table.from_pandas(piece, preserve_index=False) for piece in pieces)
+        first = next(tables)
+        with ParquetWriter(path, first.schema) as writer:
+            for table in chain([first], tables):
+                writer.write_table(table)
+        return
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for piece in pieces:
+            # with the time of day; pandas writes only dates if a piece has only midnights
+            without_times(piece).to_csv(file, header=file.tell() == 0, index=False, lineterminator="\n")

@@ -6,8 +6,10 @@ mean of the last four). Where columns are known ahead, the same forecasts choose
 `informer.inference.ahead`.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import final
@@ -19,26 +21,29 @@ from jaxtyping import Float64
 from informer.base.errors import ColumnError, InputError, ShortError, listed
 from informer.base.quantiles import MEDIAN
 from informer.checkpoint.format import Rule
+from informer.config.commands import PredictConfig
 from informer.data.history import Future, future_index
 from informer.inference.ahead import BOTH, EFFECTS, HISTORY, NETWORK, Candidate, Known, PanelEffects
-from informer.inference.rolling import row_of, tidy_table
+from informer.inference.cold import Peers, with_new
+from informer.inference.model import Answer
 from informer.inference.totals import LEVELS
+from informer.inference.writing import tidy_table
 from informer.members.zero import Histories, network_seasons, pretrained
 from informer.networks.models.zero import at_level
 from informer.networks.ops.zero_inputs import COUNTED
-from informer.read.series import Series, column_values
+from informer.read.series import Series, column_values, row_of
 from informer.scoring.forecasts import Forecasts, in_utc, joined, keys_of
 from informer.scoring.metrics import seasonal_scale
-from informer.scoring.origins import Origins, before, every, spread
+from informer.scoring.origins import LEAST_HISTORY, Origins, before, every, spread
 from informer.scoring.scores import Scores
+
+log = logging.getLogger(__name__)
 
 LEAST_ORIGINS, MOST_ORIGINS, MOST_WINDOWS = 10, 20, 2000
 """Origins of a series that are scored: overlapping horizons make up the first number, if its rows allow; and forecasts
 of all series and columns."""
 LEAST_GAIN = 0.03
 """Share by which columns must lower the error to be used, and the network on what they leave."""
-LEAST_HISTORY = 8
-"""Rows before an origin that is scored."""
 LEAST_SHARE = 0.6
 """Share of the rows before all such origins, which effects are fitted to."""
 AGED = 1.25
@@ -70,6 +75,7 @@ class ZeroModel:
         device: "auto", "cpu", "cuda", "cuda:1" or "mps".
         known: columns known ahead, which `evaluate` decides how to use; None: there are none.
         futures: their values, of each series.
+        new: their values, of each series without history.
         categories: of the columns with categories.
     """
 
@@ -81,10 +87,12 @@ class ZeroModel:
         device: str = "auto",
         known: Known | None = None,
         futures: Sequence[Future] = (),
+        new: Mapping[str, Future] | None = None,
         categories: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.member, self.panel, self.columns, self.known = pretrained(device), panel, columns, known
-        self.futures, self.categories = futures, categories or {}
+        self.futures, self.new, self.categories = futures, new or {}, categories or {}
+        self.inputs, self.future_covariates = panel[0].columns, known.columns if known else ()
         self.kind = NETWORK if known is None else BOTH
         """How the columns are used; `evaluate` chooses."""
         self.gain = "" if known is None else "the series are too short to say by how much they lower the error"
@@ -95,8 +103,6 @@ class ZeroModel:
         """The horizon if none is asked for; None: the rows that are known ahead."""
         self.checked: Forecasts | None = None
         """The forecasts from earlier rows that `evaluate` has made, with intervals of LEVELS too; None: none."""
-        self.new: Mapping[str, Future] = {}
-        """The columns known ahead of series without history."""
         self._effects: PanelEffects | None = None
         self._rule: Rule | None = None
 
@@ -157,6 +163,46 @@ class ZeroModel:
         far = self.horizon(horizon)
         return max(series.frequency.rows_of(far, series.timestamps) for series in self.panel)
 
+    def parts(self, most: int) -> list["ZeroModel"]:
+        """See `TrainedPanel.parts`; with columns known ahead one part, since effects are those of all series."""
+        if self.known is not None:
+            return [self]
+        parts = [copy(self) for _ in range(0, len(self.panel), most)]
+        for number, part in enumerate(parts):
+            part.seasons, part.panel = self.seasons, self.panel[number * most :][:most]
+        return parts
+
+    def answers(self, horizon: int | str | None, *, levels: Sequence[int] = ()) -> list[Answer]:
+        """The series with those without history, and their forecasts; arguments and errors as of `forecast`."""
+        panel, paths, notes = self.with_new(self.panel, self.forecast(horizon, levels=levels))
+        for note in notes:
+            log.warning(note)
+        return [(panel, paths)]
+
+    def with_new(
+        self, panel: Sequence[Series], forecasts: Forecasts
+    ) -> tuple[Sequence[Series], Forecasts, Sequence[str]]:
+        """A panel and its forecasts with those of series without history, and notes on these; errors as of
+        `informer.inference.cold.with_new`."""
+        if not self.new or self.known is None:
+            return panel, forecasts, []
+
+        def earlier(peers: Sequence[Series], origins: Origins, h: int) -> Forecasts:
+            return self.backtest(origins, horizon=h, panel=peers, kinds=[self.kind])[self.kind]
+
+        fitted = self.kind != NETWORK
+        peers = Peers.of(panel, forecasts, self.futures, self.known, has_effects=fitted, earlier=earlier)
+        return with_new(peers, panel, forecasts, self.new)
+
+    def supported(self, levels: Sequence[int]) -> Sequence[int]:
+        """See `TrainedPanel.supported`."""
+        return levels
+
+    def held(self, horizon: int | str | None, levels: Sequence[int]) -> Forecasts | None:
+        """See `TrainedPanel.held`."""
+        self.evaluate(horizon, levels=levels)
+        return self.checked
+
     def forecast(
         self,
         horizon: int | str | None,
@@ -184,9 +230,8 @@ class ZeroModel:
         if self.known is not None and self._effects is None and self._rule is None:
             self.evaluate(horizon)
         lengths = [series.frequency.rows_of(far, series.timestamps) for series in panel]
-        by_series, most, n = [column_values(series, columns) for series in panel], max(lengths), len(columns)
-        for series, values in zip(panel, by_series, strict=True):
-            for column, history in zip(columns, values.T, strict=True):
+        for series in panel:
+            for column, history in zip(columns, column_values(series, columns).T, strict=True):
                 if not np.isfinite(history[-COUNTED:]).any():
                     where = f" in its last {COUNTED:,} rows" if np.isfinite(history).any() else ""
                     raise ColumnError(
@@ -195,11 +240,9 @@ class ZeroModel:
         ahead = list[np.ndarray]()
         for series, future, rows in zip(panel, self.futures, lengths, strict=False):
             ahead.append(future.at(future_index(series, rows), self.known.columns if self.known else ()))
-        self._effects = self._fitted(panel)
-        origins = [(place, len(series)) for place, series in enumerate(panel)]
-        chunks = self._from(panel, origins, self.seasons, most, levels, [self.kind], ahead)
-        paths = joined(found[self.kind] for found, _ in chunks)
-        paths = paths.until(np.repeat(lengths, n))
+        ends, n = [(place, len(series)) for place, series in enumerate(panel)], len(columns)
+        found = self.backtest(ends, horizon=max(lengths), panel=panel, levels=levels, kinds=[self.kind], ahead=ahead)
+        paths = found[self.kind].until(np.repeat(lengths, n))
         paths.check_finite()
         if not explained:
             return paths
@@ -210,52 +253,6 @@ class ZeroModel:
                 values[place * n : (place + 1) * n, : len(parts)] = parts.T
         return replace(paths, sources={**sources, HISTORY: paths.mean - sum(sources.values(), np.zeros(1))})
 
-    def _from(
-        self,
-        panel: Sequence[Series],
-        origins: Origins,
-        seasons: tuple[int, int],
-        horizon: int,
-        levels: Sequence[int],
-        kinds: Sequence[str],
-        ahead: Sequence[np.ndarray] = (),
-        *,
-        of_constants: bool = False,
-    ) -> Iterator[tuple[dict[str, Forecasts], Sequence[Forecasts]]]:
-        """Forecasts of each kind from origins (series, and rows before it), and the two baselines, in parts; actual
-        values are those of the series. Other arguments as of `backtest`; `ahead`: see `PanelEffects.candidates`."""
-        version, n = self.member.network.version, len(self.columns)
-        times = [in_utc([each.timestamps, future_index(each, horizon)]) for each in panel]
-        padding = np.full((horizon, n), np.nan)
-        by_series = [np.concatenate([column_values(each, self.columns), padding]) for each in panel]
-        at_once, steps = max(MOST_WINDOWS // n, 1), np.arange(horizon)
-        for some in (origins[first : first + at_once] for first in range(0, len(origins), at_once)):
-            histories = list[np.ndarray]()
-            for place, end in some:
-                values = by_series[place][:end]
-                histories += list(np.where(np.isfinite(values[-COUNTED:]).any(axis=0), values, 0.0).T)
-            past, found = Histories.of(histories, seasons, version.history), dict[str, Candidate]()
-            if NETWORK in kinds:
-                quantiles = self.member.quantiles(past, panel[0].frequency, horizon)
-                found[NETWORK] = quantiles[:, :, version.levels.index(MEDIAN)], quantiles
-            if self._effects is not None and {*kinds} - {NETWORK}:
-                found |= self._effects.candidates(self.member, past, panel, some, ahead, horizon)
-            scale = seasonal_scale([np.where(past.observed, past.values, np.nan).T], seasons[0])
-            names, last = [panel[s].name for s, _ in some], np.array([times[s][end - 1] for s, end in some])
-            paths = Forecasts(
-                keys=keys_of(names, self.columns, last),
-                times=np.stack([times[s][end + steps] for s, end in some]).repeat(n, axis=0),
-                mean=past.repeated(horizon, 1),
-                actual=np.concatenate([by_series[s][end + steps].T for s, end in some]),
-                scale=scale,
-                change=scale,
-                zone=panel[0].timestamps.tz,
-                direct=version.horizon,
-            )
-            bands = {kind: self._bands(past, found[kind], levels, kind, of_constants=of_constants) for kind in kinds}
-            baselines = [paths, replace(paths, mean=past.repeated(horizon, MEAN_OF))]
-            yield {kind: replace(paths, mean=found[kind][0], bands=bands[kind]) for kind in kinds}, baselines
-
     def backtest(
         self,
         origins: Origins,
@@ -265,78 +262,112 @@ class ZeroModel:
         levels: Sequence[int] = (),
         kinds: Sequence[str] | None = None,
         of_constants: bool = False,
+        ahead: Sequence[np.ndarray] | None = None,
     ) -> dict[str, Forecasts]:
-        """Forecasts from some origins by kind, and those of two baselines. Seasons are those of the rows before the
-        origin (see AGED). Scaled errors are relative to the mean change over a season before it.
+        """Forecasts from some origins by kind, and those of two baselines, with the actual values. Scaled errors are
+        relative to the mean change over a season before the origin.
 
         Args:
             origins: series, and rows before it; a column without a value in the COUNTED rows before it is zero.
             horizon: rows to forecast.
             panel, levels: see `forecast`.
-            kinds: the ways to use columns known ahead; None: `kind`; empty: only the baselines. Their effects are
-                fitted to the rows before the first origin of each series.
+            kinds: the ways to use columns known ahead; None: `kind`, which forecasts before the first origins choose;
+                empty: only the baselines.
             of_constants: also intervals after constant histories, of a single value.
+            ahead: of the ends of the series, what is known ahead of them; then effects and seasons are those in all
+                rows. None: effects are fitted to the rows before the first origin of each series, and seasons are those
+                of the rows before the origin (see AGED).
         """
         panel = self.panel if panel is None else panel
-        self._effects = None
-        if self.known is not None:
-            self._effects = PanelEffects.fit(before(panel, origins), self.columns, self.known)
+        if kinds is None and self.known is not None:
+            self.evaluate(horizon, panel=before(panel, origins))
         kinds = [self.kind] if kinds is None else kinds
+        if ahead is not None:
+            self._effects = self._fitted(panel)
+        elif self.known is not None:
+            self._effects = PanelEffects.fit(before(panel, origins), self.columns, self.known)
+        version, columns, steps, order = self.member.network.version, self.columns, np.arange(horizon), list[int]()
         last, mean = ("seasonal naive", "seasonal mean") if self.seasons[0] > 1 else ("naive", "mean")
-        parts, by_age, n = defaultdict[str, list[Forecasts]](list), defaultdict[int, list[int]](list), len(self.columns)
-        for number, (_, end) in enumerate(origins):
-            by_age[int(np.log(end) / np.log(AGED))].append(number)
-        for numbers in by_age.values():
-            some = [origins[number] for number in numbers]
-            ends = sorted(dict(sorted(some, reverse=True)).items())
-            seasons = network_seasons([panel[place].part(slice(end)) for place, end in ends], self.columns)
-            found = self._from(panel, some, seasons, horizon, levels, kinds, of_constants=of_constants)
-            for by_kind, baselines in found:
-                for name, paths in (by_kind | dict(zip((last, mean), baselines, strict=True))).items():
-                    parts[name].append(paths)
-        order = np.argsort(np.concatenate([*by_age.values()]))
-        rows = (order[:, None] * n + np.arange(n)).ravel()
+        parts, n, padding = (
+            defaultdict[str, list[Forecasts]](list),
+            len(columns),
+            np.full((horizon, len(columns)), np.nan),
+        )
+        times = [in_utc([each.timestamps, future_index(each, horizon)]) for each in panel]
+        by_series = [np.concatenate([column_values(each, columns), padding]) for each in panel]
+        for numbers, seasons in self._alike(panel, origins, at_ends=ahead is not None):
+            some, histories, found = [origins[each] for each in numbers], list[np.ndarray](), dict[str, Candidate]()
+            for place, end in some:
+                values = by_series[place][:end]
+                histories += list(np.where(np.isfinite(values[-COUNTED:]).any(axis=0), values, 0.0).T)
+            past = Histories.of(histories, seasons, version.history)
+            if NETWORK in kinds:
+                quantiles = self.member.quantiles(past, panel[0].frequency, horizon)
+                found[NETWORK] = quantiles[:, :, version.levels.index(MEDIAN)], quantiles
+            if self._effects is not None and {*kinds} - {NETWORK}:
+                found |= self._effects.candidates(self.member, past, panel, some, ahead or (), horizon)
+            scale = seasonal_scale([np.where(past.observed, past.values, np.nan).T], seasons[0])
+            names, ends = [panel[s].name for s, _ in some], np.array([times[s][end - 1] for s, end in some])
+            paths = Forecasts(
+                keys=keys_of(names, columns, ends),
+                times=np.stack([times[s][end + steps] for s, end in some]).repeat(n, axis=0),
+                mean=past.repeated(horizon, 1),
+                actual=np.concatenate([by_series[s][end + steps].T for s, end in some]),
+                scale=scale,
+                change=scale,
+                zone=panel[0].timestamps.tz,
+                direct=version.horizon,
+            )
+            for kind in kinds:
+                bands = self._bands(past, found[kind], levels, kind, of_constants=of_constants)
+                parts[kind].append(replace(paths, mean=found[kind][0], bands=bands))
+            parts[last].append(paths)
+            parts[mean].append(replace(paths, mean=past.repeated(horizon, MEAN_OF)))
+            order += numbers
+        rows = (np.argsort(order)[:, None] * n + np.arange(n)).ravel()
         return {name: joined(each).part(rows) for name, each in parts.items()}
 
-    def rolling(
-        self,
-        horizon: int | str | None,
-        *,
-        levels: Sequence[int] = (),
-        stride: int | None = None,
-        start: str | None = None,
-    ) -> pd.DataFrame:
-        """Forecasts from earlier rows of each series with the actual values, as the tables of `roll_panel`.
+    def _alike(
+        self, panel: Sequence[Series], origins: Origins, *, at_ends: bool
+    ) -> Iterator[tuple[list[int], tuple[int, int]]]:
+        """The numbers of at most MOST_WINDOWS origins that have the same seasons, and these seasons."""
+        groups, at_once = defaultdict[int, list[int]](list), max(MOST_WINDOWS // len(self.columns), 1)
+        for number, (_, end) in enumerate(origins):
+            groups[0 if at_ends else int(np.log(end) / np.log(AGED))].append(number)
+        for numbers in groups.values():
+            firsts = sorted(dict(sorted((origins[each] for each in numbers), reverse=True)).items())
+            early = [] if at_ends else [panel[place].part(slice(end)) for place, end in firsts]
+            seasons = network_seasons(early, self.columns) if early else self.seasons
+            for first in range(0, len(numbers), at_once):
+                yield numbers[first : first + at_once], seasons
 
-        Args:
-            horizon, levels: see `forecast`.
-            stride: rows between origins; None: the horizon.
-            start: first forecast time; None: that of the first forecast that is scored.
+    def rolling(self, how: PredictConfig) -> tuple[Sequence[Series], pd.DataFrame]:
+        """The series, and forecasts from their earlier rows as the tables of `TrainedPanel`; without `how.from_date`
+        from the first forecast that is scored on, a horizon apart unless `how.stride` says otherwise.
 
         Raises:
             InputError: a series has too few rows.
         """
-        steps, origins = self.steps(horizon), list[tuple[int, int]]()
+        start = how.from_date
+        steps, origins = self.steps(how.horizon), list[tuple[int, int]]()
         for place, series in enumerate(self.panel):
             first = self._least(series, steps) if start is None else row_of(start, series, "start")
-            ends = every(max(first, 1), len(series) - steps, stride or steps)
+            ends = every(max(first, 1), len(series) - steps, how.stride or steps)
             if not ends:
                 raise ShortError(
                     f"{series.name}: expected at least {first + steps} rows for one forecast of {steps} rows, "
                     f"found {len(series)}"
                 )
             origins += [(place, end) for end in ends]
-        if self.known is not None:
-            self.evaluate(steps, panel=before(self.panel, origins))
-        paths = self.backtest(origins, horizon=steps, levels=levels)[self.kind]
+        paths = self.backtest(origins, horizon=steps, levels=how.intervals)[self.kind]
         owners = np.repeat([place for place, _ in origins], len(self.columns))
         by_series = (paths.part(np.flatnonzero(owners == place)) for place in range(len(self.panel)))
-        return pd.concat(map(tidy_table, by_series, self.panel), ignore_index=True)
+        return self.panel, pd.concat(map(tidy_table, by_series, self.panel), ignore_index=True)
 
-    def skill(self, horizon: int | str | None) -> float:
+    def skill(self, how: PredictConfig) -> float:
         """Skill of forecasts from earlier rows; an InputError if the series are too short."""
-        if (scores := self.evaluate(horizon)) is None:
-            raise ShortError(f"score: the series are too short for a test forecast of {self.steps(horizon)} rows")
+        if (scores := self.evaluate(how.horizon)) is None:
+            raise ShortError(f"score: the series are too short for a test forecast of {self.steps(how.horizon)} rows")
         return scores.skill
 
     def _bands(

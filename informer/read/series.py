@@ -450,3 +450,20 @@ class Reading:
             return like.timestamps
         is_rising = times.dtype == like.timestamps.dtype and not times.hasnans and rows.is_increasing
         return times if is_rising and (like.frequency.strides(times) == 1).all() else None
+
+
+def row_of(start: str, series: Series, setting: str) -> int:
+    """The first row at or after a time, which is in the zone of the series; an InputError that names `setting` if there
+    is none, or it is no date."""
+    try:
+        moment = pd.Timestamp(start)
+    except ValueError as error:
+        raise InputError(f"{setting}={start}: expected a date such as {series.timestamps[0]:%Y-%m-%d}") from error
+    if (zone := series.timestamps.tz) is None:
+        moment = moment.tz_localize(None)
+    elif moment.tz is None:
+        moment = moment.tz_localize(zone, ambiguous=True, nonexistent="shift_forward")
+    row = int(series.timestamps.searchsorted(moment))
+    if row >= len(series):
+        raise InputError(f"{setting}={start}: {series.name} ends at {series.timestamps[-1]}; choose an earlier date")
+    return row

@@ -11,16 +11,30 @@ series make this approximate. Errors are scaled, so each series has intervals in
 Windows whose history does not vary are calibrated separately (Mondrian conformal prediction, V. Vovk et al. 2005,
 "Algorithmic Learning in a Random World", section 4.5): before a product is launched every error is zero, which says
 nothing about the time after it. A column without any error has no intervals.
+
+Widths of adaptive intervals follow the coverage at earlier origins: calibrated widths are valid for data distributed
+like the calibration windows. When a series drifts, the widths of each level are multiplied by a factor m, updated after
+every origin whose actual values are all known:
+
+    m <- m exp(rate (missed - (1 - level)))
+
+where `missed` is the share of its steps outside the interval. This is quantile tracking (A. Angelopoulos, E. Candes, R.
+Tibshirani, "Conformal PID Control for Time Series Prediction", 2023, section 2.1), a form of adaptive conformal
+inference (I. Gibbs and E. Candes, 2021), on the logarithm of the width: over k origins the mean of `missed` differs
+from 1 - level by |log m| / (rate k), whatever the data.
 """
 
 import math
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TypeVar
+from typing import TypeVar, final
 
+import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
 from informer.base.errors import FileError, InputError, ShortError
@@ -42,7 +56,10 @@ RECENT = "recent."
 """Prefix, in a scored checkpoint, of the calibration that includes test errors."""
 FACTORS = "factors"
 """Entry of the state with the factors of a panel's series."""
+RATE = 0.2
+"""Learning rate for forecasts that do not overlap; divided by `delay` if they do."""
 Count = TypeVar("Count", int, Tensor)
+ByLevel = Float64[np.ndarray, "k n"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,3 +248,40 @@ def saved_calibration(checkpoint: Checkpoint, *, recent: bool = False) -> Calibr
         raise FileError(f"{DOES_NOT_FIT}: expected a lag of at least 1, a power of {sorted(POWERS)}")
     variation = Variation(int(lag), float(power), usual, largest, state.get(FACTORS))
     return Calibration(int(state["windows"]), state["half_widths"], variation, state["still"])
+
+
+@final
+class Tracking:
+    """Factors of half widths for the origins of one series, in time order.
+
+    Args:
+        levels: interval levels in percent.
+        delay: origins until the last actual value of a forecast is known, at least 1. Errors of overlapping forecasts
+            are correlated, so each counts 1 / delay.
+    """
+
+    def __init__(self, levels: Sequence[int], delay: int) -> None:
+        self._levels, self._delay = sorted(levels), delay
+        self._usual = 1 - np.array(self._levels)[:, None] / 100
+        self._log = np.zeros_like(self._usual)  # of the factors, by level and column
+        self._open = deque[ByLevel]()
+
+    def __call__(
+        self, errors: Float64[np.ndarray, "b h n"], halves: Mapping[int, Float64[np.ndarray, "b h n"]]
+    ) -> dict[int, Float64[np.ndarray, "b h n"]]:
+        """Half widths of the next origins; they never decrease from one level to the next.
+
+        Args:
+            errors: absolute errors of their forecasts, used only once they are known; NaN where the actual value is
+                missing.
+            halves: calibrated half widths by level, in the units of the errors.
+        """
+        adapted = np.stack([halves[level] for level in self._levels])
+        for error, half in zip(errors, adapted.swapaxes(0, 1), strict=True):
+            if len(self._open) == self._delay:
+                self._log = self._log + RATE / self._delay * (self._open.popleft() - self._usual)
+            half[:] = np.maximum.accumulate(half * np.exp(self._log)[:, None], axis=0)
+            n = (~np.isnan(error)).sum(axis=0)
+            missed = (error > half).sum(axis=1) / np.maximum(n, 1)
+            self._open.append(np.where(n > 0, missed, self._usual))  # no update without an observation
+        return dict(zip(self._levels, adapted, strict=True))

@@ -9,6 +9,8 @@ from informer.read.series import Series
 
 Origins = Sequence[tuple[int, int]]
 """Series, by their place in a panel, and rows before a forecast; those of a series follow one another."""
+LEAST_HISTORY = 8
+"""Rows before an origin that is scored, if a member reads histories of any length."""
 
 
 def before(panel: Sequence[Series], origins: Origins) -> list[Series]:

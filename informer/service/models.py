@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from email.message import Message
 from pathlib import Path
@@ -20,14 +20,12 @@ from informer.config.commands import ServeConfig
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, InputFormat
 from informer.config.fields import check, problems_of
-from informer.data.history import check_futures
 from informer.inference.model import Answer, TrainedModel, interval_notes
-from informer.inference.untrained import NOTHING_FITTED, untrained
+from informer.inference.trained import TrainedPanel
+from informer.inference.untrained import NOTHING_FITTED, Subject, untrained
 from informer.members.zero import pretrained as load_pretrained
 from informer.read.dialect import find_encoding
-from informer.read.series import Series
 from informer.read.table import read_errors
-from informer.scoring.forecasts import Forecasts
 from informer.scoring.intervals import LEVELS
 from informer.service.schemas import Description, Query, Tables, check_size, check_values
 
@@ -64,8 +62,6 @@ def media_type(content_type: str) -> tuple[str, str | None]:
 
 
 Source = bytes | pd.DataFrame
-Part = Callable[[slice], Forecasts]
-"""Forecasts some of the series of a request."""
 
 
 @final
@@ -75,13 +71,11 @@ class Model:
 
     Args:
         description: what it needs and returns; other columns may be sent in addition to its inputs.
-        read: the series of a history and of a table known ahead, what forecasts some of them, and how many at once.
-        rows: number of rows to forecast after a series.
+        subject: the model for a history and a table known ahead.
     """
 
     description: Description
-    read: Callable[[Source, Source | None, InputFormat, Query], tuple[Sequence[Series], Part, int]]
-    rows: Callable[[str | None, Series], int]
+    subject: Callable[[Source, Source | None, InputFormat, Query], Subject]
 
     def answer(self, content: bytes, content_type: str, query: Query, settings: ServeConfig) -> Iterator[list[Answer]]:
         """The forecasts for the body of a request in parts, the first of which is empty: it reads the table.
@@ -91,13 +85,12 @@ class Model:
         """
         n_inputs = len(self.description.inputs)
         tables = _sources(content, content_type, query.name or FRAME, settings, n_inputs)
-        series, forecast, at_once = self.read(*tables, query)
-        most = max(self.rows(query.horizon, each) for each in series)
-        check_values(settings, len(series), most, n_inputs or len(series[0].columns), self.description.pred_len)
+        subject = self.subject(*tables, query)
+        n_series, rows, n = len(subject.panel), subject.steps(query.horizon), len(subject.inputs)
+        check_values(settings, n_series, rows, n, self.description.pred_len)
         yield []
-        for first in range(0, len(series), at_once):
-            part = slice(first, first + at_once)
-            yield [(series[part], forecast(part))]
+        for part in subject.parts(AT_ONCE):
+            yield part.answers(query.horizon, levels=query.levels)
 
 
 def _sources(
@@ -136,28 +129,22 @@ def pretrained(settings: ServeConfig, name: str = ZERO, rule: Rule = NOTHING_FIT
     """The pretrained network, for numeric columns of any table, with effects of those known ahead; or as in a file."""
     base = check(node_of(DatasetConfig, rule.dataset))
     member = load_pretrained(settings.device)
-    version, least = member.version, rule.horizon or member.network.version.horizon
+    version, one_pass = member.version, member.network.version.horizon
 
-    def read(
-        frame: Source, future: Source | None, form: InputFormat, query: Query
-    ) -> tuple[Sequence[Series], Part, int]:
+    def subject(frame: Source, future: Source | None, form: InputFormat, query: Query) -> Subject:
         model = untrained(
             *(frame, form.applied_to(base)), name=query.name or FRAME, target=rule.target, future=future, rule=rule,
             named=rule.future_covariates, most_series=settings.max_series, device=settings.device,
         )  # fmt: skip
-        # effects are those of all series together
-        panel, horizon, at_once = model.panel, query.horizon or least, AT_ONCE
-        if model.known is not None:
-            model.usual = rule.horizon
-            horizon, at_once = model.horizon(query.horizon), len(panel)
-        return panel, lambda part: model.forecast(horizon, levels=query.levels, panel=panel[part]), at_once
+        model.usual = rule.horizon or (one_pass if model.known is None else None)
+        return model
 
     about = Description(
         name=name, model=version, changed=version if rule is NOTHING_FITTED else rule.sha256[:12], seq_len=2,
         targets=[rule.target] if rule.target else [], future_covariates=rule.future_covariates,
-        pred_len=member.network.version.horizon, intervals=list(LEVELS),
+        pred_len=one_pass, intervals=list(LEVELS),
     )  # fmt: skip
-    return Model(about, read, lambda horizon, series: series.frequency.rows_of(horizon or least, series.timestamps))
+    return Model(about, subject)
 
 
 def trained(name: str, path: Path, settings: ServeConfig) -> Model:
@@ -169,17 +156,9 @@ def trained(name: str, path: Path, settings: ServeConfig) -> Model:
     reader, columns, calibration, checkpoint = model.reader, model.columns, model.calibration, model.checkpoint
     reader.most_series = settings.max_series
 
-    def read(
-        frame: Source, future: Source | None, form: InputFormat, query: Query
-    ) -> tuple[Sequence[Series], Part, int]:
-        series, ahead = reader.read(frame, query.name or FRAME, form, future=future)
-        check_futures(columns.future_covariates, has_futures=bool(ahead))
-
-        def forecast(part: slice) -> Forecasts:
-            known = ahead[part] or None
-            return model.forecast(series[part], horizon=query.horizon, levels=query.levels, futures=known)
-
-        return series, forecast, AT_ONCE
+    def subject(frame: Source, future: Source | None, form: InputFormat, query: Query) -> Subject:
+        tables = [reader.read(frame, query.name or FRAME, form, future=future)]
+        return TrainedPanel(model, lambda: tables)
 
     levels = [] if calibration is None else [level for level in LEVELS if calibration.supports(level)]
     about = Description(
@@ -202,7 +181,7 @@ def trained(name: str, path: Path, settings: ServeConfig) -> Model:
         intervals=levels,
         interval_notes=interval_notes(checkpoint, calibration, levels),
     )
-    return Model(about, read, model.check_horizon)
+    return Model(about, subject)
 
 
 def _marked(location: str) -> tuple[Path, tuple[str, str]]:

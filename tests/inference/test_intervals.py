@@ -16,11 +16,10 @@ from informer import Forecaster, InputError, checkpoint
 from informer.checkpoint import restore_model
 from informer.data.windows import Batch, Windows
 from informer.inference.rescore import trained_data
-from informer.inference.rolling import RATE, Tracking
 from informer.inference.writing import table_of
 from informer.members.network import model_forecast
 from informer.scoring import residuals as conformal
-from informer.scoring.intervals import Calibration, saved_calibration
+from informer.scoring.intervals import RATE, Calibration, Tracking, saved_calibration
 from informer.scoring.residuals import Residuals
 
 
