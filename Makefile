@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
 MINUTES ?= 5
-QUICK := $(addprefix tests/, corpus golden contracts/test_refusals.py data/test_frequency.py data/test_times.py data/test_round_trips.py test_zero.py test_sktime.py test_leaderboard.py workflow/test_forecast_command.py)
+QUICK := $(addprefix tests/, corpus golden contracts/test_refusals.py data/test_frequency.py data/test_times.py test_zero.py test_sktime.py test_leaderboard.py workflow/test_forecast_command.py)
 ifeq ($(OS),Windows_NT)
 SCRIPTS := Scripts
 else

@@ -1,9 +1,8 @@
 """scripts/reproduce.py and reproduce_table.py: the cells of the paper, the runs they ask for, the table of them."""
 
 import json
-import statistics
 import subprocess
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 
@@ -155,35 +154,3 @@ def test_the_time_of_a_run_is_reported_before_it_starts(folder: Path) -> None:
     assert " in 3 epochs" in expected(small)
     assert "7 steps of " in expected([*small, "trainer.max_steps=7"])
     assert "without steps" in expected([*keys, "model=linear", "trainer.max_steps=0"])
-
-
-def test_the_table(scripts: Scripts) -> None:
-    """Means and deviations over seeds by Python's own; the best in bold; what was not run is named, not shown."""
-    reproduce, table = scripts
-    plus = row(reproduce, model="informer_ridge", mse=0.29, mae=0.1)
-    rows = [row(reproduce), row(reproduce, seed=1, mse=0.6, mae=0.5), plus, replace(plus, seed=1, mse=0.27)]
-    lines = [[part.strip() for part in line.split("|")[1:-1]] for line in table.as_markdown("M", rows).splitlines()]
-    first = dict(zip(lines[0], lines[2], strict=True))
-    spread = statistics.stdev([0.5, 0.6])
-    assert first == {
-        "dataset": "ETTh1", "horizon": "24", "paper": "0.577 / 0.549", "paper, full attention": "0.620 / 0.577",
-        "informer": f"0.550 ± {spread:.3f} / 0.450", "informer_ridge": "**0.280 ± 0.014 / 0.100**",
-        "ridge": "0.300 / 0.200", "seasonal naive": "0.700 / 0.600",
-    }  # fmt: skip
-    absent = "Not run: ETTh2, ETTm1, WTH, informer2020, informer_full, linear"
-    assert f"{absent}.\n" in table.as_markdown("M", rows)
-    text = table.as_markdown("M", [*rows, row(reproduce, pred_len=48)])
-    assert [part.strip() for part in text.splitlines()[3].split("|")[6:-1]] == ["–"] * 3
-    assert f"{absent}, cells with –.\n" in text
-    for epochs, marked in (((0, 0), " = ridge"), ((0, 2), ", 1 of 2 = ridge"), ((1, 2), "")):
-        stayed = [replace(rows[2], seed=seed, best_epoch=epoch) for seed, epoch in enumerate(epochs)]
-        text = table.as_markdown("M", stayed).splitlines()[2].split("|")[5].strip()
-        assert text == f"**0.290 ± 0.000 / 0.100**{marked}"
-    other = row(reproduce, model="linear", dataset="ETTm1", pred_len=96, mse=0.3)
-    assert "\n| ETTm1 | 96 | 0.290 | **0.279** | 0.300 / 0.400 |\n" in table.as_markdown("long", [other])
-
-
-@pytest.mark.parametrize("settings", [[], ["table=X"], ["table=M", "table=S"], ["seed=1"]])
-def test_no_table_is_one_line(settings: list[str]) -> None:
-    with pytest.raises(ValueError, match="expected one of table=M"):
-        reproduce_cells.split_settings(settings)

@@ -2,8 +2,6 @@
 
 import json
 import math
-import sys
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -33,35 +31,6 @@ def test_growth_and_crossover(benchmark: ModuleType) -> None:
     assert benchmark.crossover(power) is None
 
 
-def test_tables_mark_what_stopped(benchmark: ModuleType, tmp_path: Path) -> None:
-    cells = [
-        benchmark.Cell(attn="full", length=2048, seconds=0.2, peak_bytes=2.0**20, turns=3, spread=1.1),
-        benchmark.Cell(attn="hard", length=2048, seconds=0.8, ratio=4.0, peak_bytes=2.0**30),
-        benchmark.Cell(attn="full", length=4096, seconds=0.8, peak_bytes=2.0**21),
-        benchmark.Cell(attn="hard", length=4096, stopped="> 60 s"),
-    ]
-    text = benchmark.markdown(cells)
-    assert "| `full` | 200 | 800 | L^2.00 |  |\n" in text
-    assert "| `hard` | 800 | > 60 s |  | nowhere |\n" in text
-    assert "| `hard` | 0.25 | > 60 s |\n" in text
-    assert "| `hard` | 1020 | > 60 s |\n" in text
-    benchmark.write_rows(benchmark.Cell, cells, tmp_path / "results.csv")
-    assert repr(benchmark.read_rows(benchmark.Cell, tmp_path / "results.csv")) == repr(cells)
-    benchmark.plot(cells, tmp_path / "scaling.png")
-    assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "n_bytes", "expected"),
-    [(14.9, 2**30, ""), (15.1, 2**30, "> 60 s"), (1.0, 2.1 * 2**30, "> 8 GiB"), (1.0, math.nan, "")],
-)
-def test_a_mechanism_stops_before_its_limit(benchmark, seconds, n_bytes, expected) -> None:
-    """Red if growth is not squared."""
-    last = benchmark.Cell(attn="a", length=512, seconds=seconds, peak_bytes=n_bytes)
-    assert benchmark.limit_passed(last, 1024) == expected
-    assert benchmark.limit_passed(benchmark.Cell(attn="a", length=512, stopped=expected), 2048) == expected
-
-
 @pytest.mark.slow
 def test_a_benchmark_goes_on_where_it_stopped(folder: Path) -> None:
     """Red if a cell is measured again, or another set-up is mixed in."""
@@ -82,13 +51,6 @@ def test_a_benchmark_goes_on_where_it_stopped(folder: Path) -> None:
     assert Path("out/table.md").read_text() == table
     assert Path("out/scaling.png").exists()
     assert "found those of another" in benchmark(*fixed, "--causal").err
-
-
-def test_nothing_to_draw_is_one_line(benchmark, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["benchmark_attention.py", "--draw", "--output", "absent"])
-    with pytest.raises(SystemExit, match=r"error: absent/results\.csv: nothing measured yet"):
-        benchmark.main()
-    assert not Path("absent").exists()
 
 
 @pytest.fixture(scope="module")
@@ -134,25 +96,6 @@ def test_a_stopped_comparison_goes_on(folder: Path) -> None:
     refused = call_script("ablate", *keys, "--steps", "3")
     assert refused.status == 1
     assert "found those of another" in refused.err
-
-
-def test_the_table_has_means_over_seeds(ablate: ModuleType, folder: Path) -> None:
-    """Of 0.2, 0.4 and 0.6 the mean is 0.4 and the deviation 0.2; the base is in bold on every axis it is part of."""
-    for configuration, mse in (("base", 0.2), ("base", 0.4), ("base", 0.6), ("attn=full", 0.1)):
-        row = ablate.Row(configuration=configuration, seed=int(10 * mse), mse=mse, mae=1.0, ms_a_step=50, peak_mib=9)
-        (folder / f"{configuration}_{row.seed}.json").write_text(json.dumps(asdict(row)))
-    ablate.write_report(folder)
-    lines = (folder / "ablations.md").read_text().splitlines()
-    assert lines[2] == "| attention | **prob** | 3 | 0.400 ± 0.200 | 1.000 | 50 | 9 |"
-    assert lines[3] == "|  | full | 1 | 0.100 | 1.000 | 50 | 9 |"
-    assert [line.split(" | ")[0] for line in lines[4:]] == [
-        "| distilling", "| stacks", "| decoder layers", "| decoding", "| label_len", "| factor", "| seq_len"
-    ]  # fmt: skip
-
-
-def test_an_unknown_axis_is_refused(ablate: ModuleType, folder: Path) -> None:
-    with pytest.raises(ValueError, match="unknown axis 'nope'"):
-        ablate.jobs_of(["nope"], ablate.BASE, [0], 1, folder)
 
 
 def test_regular_rows_have_the_mean_of_repeated_times_and_no_gaps():

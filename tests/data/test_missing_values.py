@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, call, done, refusal
+from entry_points import SMALL, call, done
 
 from informer import Forecaster
 
@@ -40,31 +40,6 @@ def test_inspect_proposes_them_and_predict_reads_alike(folder: Path) -> None:
     assert Path("worded/worded.forecast.csv").read_text() == expected
     model = Forecaster.load("run", device="cpu")
     pd.testing.assert_frame_equal(model.predict(worded), model.predict(empty))
-
-
-@pytest.mark.slow
-def test_a_forecast_can_name_other_words(folder: Path) -> None:
-    """Red when `predict` cannot read a file that writes its gaps in another way than the training data."""
-    empty, _ = frames(320)
-    empty.loc[[3, 310], "y"] = np.nan
-    empty.to_csv("own.csv", index=False)
-    done(
-        "train", "dataset=csv", "dataset.path=own.csv", "targets=[y]", *SMALL, "dataset.fill=linear",
-        "trainer.max_steps=1", "run_dir=run",
-    )  # fmt: skip
-    empty.to_csv("other.csv", index=False, na_rep="shut")
-    words = ["predict", "checkpoint=run", "plots=false"]
-    assert "'shut'" in refusal(*words, "input=other.csv")
-    for name, more in (("own", []), ("other", ["dataset.missing_values=[shut]"])):
-        assert call(*words, f"input={name}.csv", *more, "output=out").status == 0
-    assert Path("out/other.forecast.csv").read_text() == Path("out/own.forecast.csv").read_text()
-
-
-def test_a_word_without_letters_is_one_line(folder: Path) -> None:
-    _, worded = frames()
-    worded.to_csv("own.csv", index=False)
-    line = refusal("train", "dataset=csv", "dataset.path=own.csv", "dataset.missing_values=['']")
-    assert line == "error: dataset.missing_values: expected words such as closed, found ''\n"
 
 
 USUAL = np.random.default_rng(1).normal(20, 3, 600).round(2)

@@ -136,15 +136,3 @@ def test_the_settings_that_are_named_read_the_sums(kind: str, folder: Path) -> N
     done("forecast", "f.csv", *named[0].split(), "model=zero", "horizon=2", "output=o")
     with pytest.raises(InputError, match=r"dataset\.frequency=s: .* are too many periods for"):
         read(sales(), folder, frequency="s")
-
-
-def test_sums_over_series_are_not_split(folder: Path) -> None:
-    """Red if sums over all products become those of each."""
-    days = pd.date_range("2023-01-01", periods=300)
-    frame = pd.DataFrame({"date": np.repeat(days, 3), "product": [*"xyz"] * 300, "sold": np.sqrt(np.arange(900.0)) % 7})
-    frame.to_csv("f.csv", index=False)
-    assert "daily (step D)" in done("inspect", "f.csv", "dataset.duplicates=sum").out
-    np.testing.assert_allclose(read(frame, folder)["sold"], frame.groupby("date")["sold"].sum())
-    done("forecast", "f.csv", "dataset.duplicates=sum", "model=zero", "horizon=2", "output=o")
-    (written,) = Path("o/forecasts").glob("*.csv")
-    assert len(pd.read_csv(written)) == 2

@@ -104,17 +104,3 @@ def test_a_model_of_joined_times_forecasts_and_scores_the_same_file(folder: Path
     scored = done("score", f"forecasts={written}", "actuals=actual.csv", "history=f.csv")
     assert f"{(forecast['load'] - actual['load']).abs().mean():.4g}" in scored.out
     np.testing.assert_allclose(Forecaster.load("run").predict(frame)["load"], forecast["load"], rtol=1e-5)
-
-
-def test_what_is_said_of_columns_of_times(folder: Path) -> None:
-    """Red if a number of a row or a date is proposed as a value or category."""
-    frame = pd.DataFrame({"No": range(1, 401), "Dates": HOURS.astype(str), "Date": HOURS.strftime("%Y-%m-%d")})
-    frame = frame.assign(kind=np.where(np.arange(400) % 7, "a", "b"), load=np.arange(400) % 24 + 0.5)
-    frame.to_csv("f.csv", index=False)
-    told = done("inspect", "f.csv").out
-    assert "'dataset.categorical=[kind]'" in told
-    assert "f.csv: times are those of 'Dates', not of Date; dataset.time_col names another" in told
-    assert "f.csv: column 'No' numbers the rows, and is not used" in told
-    for changed, columns in (({"No": "trend"}, ("trend", "load")), ({"load": "x"}, ("x",))):
-        assert read(frame.rename(columns=changed), folder)[0].columns == columns
-    assert read(frame, folder, columns=["No"])[0].columns == ("No",)

@@ -12,13 +12,12 @@ import pytest
 import torch
 from data_cases import made, published, windows_over
 from entry_points import SMALL, done
-from scored import member, paths_of, scores_of
+from scored import member, scores_of
 
 from informer import InputError
 from informer.members.baselines import fit_ridge
 from informer.scoring.evaluate import compare, evaluate, fit_baselines
 from informer.scoring.metrics import METRICS
-from informer.scoring.scores import Scores
 
 
 def last_value(batch):
@@ -101,24 +100,6 @@ def test_saved_files_are_strict_and_complete(compared, tmp_path):
     assert by_key["model", "scaled", "flat", "all", "mase"] == ""
     second = compared.values("ridge", "original", "step")["rmse"][1]
     assert float(by_key["ridge", "original", "all", "2", "rmse"]) == second
-
-
-def test_means_of_each_series_worst_first() -> None:
-    scores, owners = Scores(["y"], ["a", "b", "c"]), ["a", "a", "c", "c", "c"]
-    for name, errors in (("net", [1, 2, 3, 4, 5]), ("naive", [2, 2, 2, 2, 2]), ("ridge", [9, 9, 1, 9, 9])):
-        forecast = 2 * np.reshape(errors, (5, 1, 1))
-        scores.add(name, paths_of(forecast, 0.0 * forecast, owners, ["y"], scale=np.array([2.0])))
-    by_name = scores.by_series()
-    assert list(by_name["series"]) == ["c"] * 3 + ["a"] * 3
-    assert list(by_name["model"]) == ["net", "naive", "ridge"] * 2
-    assert list(by_name["windows"]) == [3] * 3 + [2] * 3
-    first = by_name.iloc[0]
-    assert first["mse_scaled"] == pytest.approx((9 + 16 + 25) / 3)
-    assert first["mae_scaled"] == pytest.approx(4)
-    assert first["mae"] == pytest.approx(8)
-    assert first["skill"] == pytest.approx(1 - (50 / 3) / 4)
-    assert by_name["skill"].isna().tolist() == [False, True, True] * 2
-    assert any("highest scaled MSE for c 16.7, a 2.5; a baseline is better for 1 of 2" in one for one in scores.remarks)
 
 
 def test_train_and_eval_write_the_scores_of_each_series(folder: Path) -> None:

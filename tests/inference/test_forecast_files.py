@@ -1,79 +1,13 @@
 """Properties of a job over generated files: it writes the forecasts of the Forecaster, at the following times."""
 
-import csv
-import io
 from decimal import Decimal
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from entry_points import ROOT, Trained, done
-from generated_tables import Writing, tables, writings
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from informer import Forecaster
-
-STEPS = ["h", "B", "ME"]
-TINY = {"model": "tiny", "seq_len": 12, "label_len": 5, "pred_len": 4, "device": "cpu"}
-COLUMNS = ["north", "south, east", "größe"]
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Forecaster, Path]]:
-    """For each step a model that has hardly learned anything, and its file."""
-    folder, random = tmp_path_factory.mktemp("saved"), np.random.default_rng(0)
-    fitted: dict[str, tuple[Forecaster, Path]] = {}
-    for step in STEPS:
-        times = pd.date_range("2000-01-03", periods=200, freq=step)
-        frame = pd.DataFrame(random.normal(size=(200, len(COLUMNS))), times, COLUMNS)
-        fitted[step] = Forecaster(**TINY, **{"trainer.max_steps": 1}).fit(frame), folder / f"{step}.safetensors"
-        fitted[step][0].save(fitted[step][1])
-    return fitted
-
-
-def forecast_bytes(checkpoint: Path, path: Path, named: dict[str, str]) -> bytes:
-    """Content of the file that `informer predict` writes for one file."""
-    words = [f"dataset.{key}={value!r}" for key, value in named.items()]
-    done("predict", str(checkpoint), str(path), f"output={path.parent}/out", "digits=null", *words)
-    (written,) = (path.parent / "out").iterdir()
-    return written.read_bytes()
-
-
-@pytest.mark.slow
-@settings(max_examples=20, deadline=None)
-@given(
-    drawn=tables(n_rows=(12, 40), steps=STEPS, columns=st.just(COLUMNS)),
-    writing=writings(),
-    order=st.permutations(["date", "besides", *COLUMNS]),
-)
-def test_a_forecast_goes_through_a_file_unchanged(
-    drawn: tuple[pd.DataFrame, str],
-    writing: Writing,
-    order: list[str],
-    saved: dict[str, tuple[Forecaster, Path]],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    """Red if a digit, a time or the place of a column is lost on the way in or out."""
-    frame, step = drawn
-    forecaster, checkpoint = saved[step]
-    path = writing.write(frame, tmp_path_factory.mktemp("in"))
-    content = forecast_bytes(checkpoint, path, writing.named)
-
-    marks = {"sep": ",", "decimal": ".", "encoding": "utf-8"} if writing.ending == ".parquet" else writing.dialect
-    text = content.decode(marks["encoding"])
-    header, *rows = csv.reader(io.StringIO(text, newline=""), delimiter=marks["sep"])
-    expected = forecaster.predict(frame)
-    assert header == list(expected.columns) == ["date", *COLUMNS]
-    times = pd.date_range(frame["date"].iloc[-1], periods=len(rows) + 1, freq=step)[1:]
-    assert [pd.Timestamp(row[0]) for row in rows] == list(times)
-    numbers = [[float(cell.replace(marks["decimal"], ".")) for cell in row[1:]] for row in rows]
-    np.testing.assert_array_equal(numbers, expected.drop(columns="date").to_numpy())
-    assert list(expected["date"]) == list(times)
-
-    again = writing.write(frame.assign(besides="x")[order], tmp_path_factory.mktemp("reordered"))
-    assert forecast_bytes(checkpoint, again, writing.named) == content
 
 
 @pytest.mark.parametrize(
