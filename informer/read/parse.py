@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int
 
+from informer.config.data import ISO, DatasetConfig
 from informer.read.cells import dictionary_encoded, text_of
 from informer.read.dialect import MOST_NOTES, SAMPLED_COLUMNS, SAMPLED_LINES, Layout, column_kinds, is_note
 from informer.read.limits import Bounded
@@ -89,7 +90,7 @@ def release_free(n_bytes: int) -> None:
 
 
 def cells_below(
-    content: Bounded, begin: int, head: str, layout: Layout, as_text: Sequence[str], words: Sequence[str]
+    content: Bounded, begin: int, head: str, layout: Layout, config: DatasetConfig, words: Sequence[str]
 ) -> tuple[pd.DataFrame, list[list[str]]]:
     """The cells of the rows, with column numbers as names and line numbers, from 0, as index; and the rows below them
     that are notes, if these have more cells than the others.
@@ -98,7 +99,7 @@ def cells_below(
         content: the text; the first row begins at `begin`.
         head: the beginning of the text, from the first row on.
         layout: its format.
-        as_text: names of the columns that stay text.
+        config: names columns that stay text; times in another format than ISO 8601 do too.
         words: words that mean a missing value in other columns.
 
     Raises:
@@ -107,7 +108,7 @@ def cells_below(
     """
     kinds = dict.fromkeys(range(len(layout.names)), "text")
     if len(head) >= SHORT:
-        kinds |= _kinds_of_first_rows(head, layout, as_text, words)
+        kinds |= _kinds_of_first_rows(head, layout, config, words)
     lines, notes = None, list[list[str]]()
     frame = None if _QUOTED_AFTER_BLANKS.search(head) else _even_rows(content, begin, layout, kinds, words)
     if frame is None:
@@ -127,9 +128,9 @@ def cells_below(
     return frame, notes
 
 
-def _kinds_of_first_rows(head: str, layout: Layout, as_text: Sequence[str], words: Sequence[str]) -> dict[int, str]:
+def _kinds_of_first_rows(head: str, layout: Layout, config: DatasetConfig, words: Sequence[str]) -> dict[int, str]:
     """How the columns of a long file are read, by its first rows: as in `_types`."""
-    names, mark = layout.names, layout.dialect.parsed_separator
+    names, mark, as_text = layout.names, layout.dialect.parsed_separator, config.as_text
     rows = csv.reader(head.splitlines(keepends=True)[:-1], delimiter=mark, skipinitialspace=True)
     columns = [*zip(*(row for row in rows if len(row) == len(names)), strict=True)]
     kinds: dict[int, str] = {}
@@ -141,7 +142,7 @@ def _kinds_of_first_rows(head: str, layout: Layout, as_text: Sequence[str], word
         elif kind == "f" and layout.dialect.is_settled:  # else its text is needed, see `find_doubts`
             kinds[place] = "number"
         elif kind != "f" and names[place] not in as_text and cells.str.fullmatch(_TIME).all():
-            kinds[place] = "time"
+            kinds[place] = "time" if config.time_format in (None, ISO) else "text"
         elif kind != "f" and cells.nunique() * REPEATED <= len(cells):
             kinds[place] = "texts"
     times = [place for place, kind in kinds.items() if kind == "time"]

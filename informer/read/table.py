@@ -262,7 +262,7 @@ def _cells_of_layout(
     words = [*EMPTY_WORDS, *EMPTY_MARKS, *config.missing_values]
     head = "".join(io.StringIO(text, newline="").readlines()[layout.n_before :])
     head = "" if layout.dialect.separator in BLANKS else head
-    frame, below = cells_below(content, begin, head, layout, config.as_text, words)
+    frame, below = cells_below(content, begin, head, layout, config, words)
     lines = frame.index
     if len(frame) and frame.iloc[:, 0].hasnans:  # rows without cells, which spreadsheets leave at the end
         frame = frame.dropna(how="all")
