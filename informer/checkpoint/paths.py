@@ -35,11 +35,13 @@ CURVES, MLFLOW = "curves.csv", "mlflow_run.txt"
 """Written with `trainer.tracker`: curves as a table; id of the run in MLflow."""
 LOSSES, LOSSES_PICTURE = "losses.csv", "losses.png"
 """Training and validation loss by epoch, compared with the baselines."""
+CONTENT = "page.json"
+"""What the page of a forecast shows that no other file of its folder has."""
 FILES = (
     *(CONFIG, FACTS, LOG, EVENTS, CURVES, LOSSES, LOSSES_PICTURE, MLFLOW, BEST, LAST, REFIT),
-    *(*REPORT, BY_SERIES, TEST_FORECASTS, ATTENTION, TOTALS, TOTALS_FACTS, PATHS),
+    *(*REPORT, BY_SERIES, TEST_FORECASTS, ATTENTION, TOTALS, TOTALS_FACTS, PATHS, CONTENT),
 )
-"""All files that a run writes."""
+"""All files that a run or a forecast writes."""
 SUMMARY = "summary.csv"
 """Table of a job of `informer predict`, with the status of each file."""
 FORECASTS, EVALUATION, EXPLAINED, PAGE = "forecasts", "eval", "explanation", "report.html"

@@ -2,7 +2,6 @@
 data, the model and the output files. Progress is a live display in a terminal, otherwise a line at intervals.
 """
 
-import json
 import re
 import signal
 import time
@@ -22,7 +21,7 @@ from informer.base.console import say
 from informer.base.errors import InputError, ReportError, counted, listed, printable, with_addresses
 from informer.base.files import write_atomic
 from informer.base.start import Interrupted
-from informer.checkpoint.paths import FORECASTS, METRICS_FILE, PAGE, check_output
+from informer.checkpoint.paths import FORECASTS, METRICS_FILE, check_output
 from informer.commands.plan import (
     Failure,
     failure,
@@ -48,7 +47,7 @@ from informer.inference.ahead import EFFECTS, NETWORK, Known
 from informer.inference.job import predict
 from informer.inference.journal import ERROR
 from informer.inference.model import Answer, TrainedModel, interval_notes
-from informer.inference.totals import LEVELS, Totals, totals
+from informer.inference.totals import LEVELS, totals
 from informer.inference.trained import TrainedPanel
 from informer.inference.untrained import without_labels
 from informer.inference.writing import LONG_FILE, Writer, to_long
@@ -57,9 +56,9 @@ from informer.networks.ops.zero_inputs import HISTORY
 from informer.read.frequency import adjective, lasting
 from informer.read.series import Series
 from informer.read.table import name_of, without
-from informer.report.forecasts import add_totals, expectation, untrained_content, written_forecasts
-from informer.report.page import to_html
-from informer.report.run import add_scores
+from informer.report.forecasts import add_panel, expectation, written_forecasts
+from informer.report.page import Content
+from informer.report.run import report
 from informer.scoring import forecast_log
 from informer.scoring.forecasts import Forecasts, in_zone, joined
 from informer.scoring.intervals import NOTHING_LEARNED, Calibration, saved_calibration, validation_rows
@@ -139,7 +138,7 @@ def _coverage(evaluation: Scores, levels: Sequence[int]) -> str:
     return ", ".join(descriptions) + (" of the test values" if means else "")
 
 
-def repeat_command(subject: Survey, settings: ForecastConfig, horizon: int, dataset: DatasetConfig) -> str:
+def repeat_command(subject: Survey, settings: ForecastConfig, horizon: int) -> str:
     """The command that repeats the forecast, with all detected settings."""
     usual, ahead = ForecastConfig(), settings.horizon or horizon
     # a day of a clock change has other rows
@@ -150,9 +149,10 @@ def repeat_command(subject: Survey, settings: ForecastConfig, horizon: int, data
     ):  # fmt: skip
         value = getattr(settings, name)
         words += [(name, value)] if value != getattr(usual, name) else []
-    return shell_command("forecast", *words, *dataset_words(dataset))
+    return shell_command("forecast", *words, *dataset_words(subject.dataset))
 
 
+TOO_SHORT = "not known: the series are too short for a test forecast of {} rows"
 LABEL = 11
 """Width of the labels of the summary."""
 TYPED = ("Forecast", "Report", "Repeat", "New rows", "Continue")
@@ -239,20 +239,19 @@ def _forecast_trained(
         title: name of the data, if they are one of several.
     """
     from informer.inference.leaderboard import gain_of_training
-    from informer.report.run import report
     from informer.training.run import train
 
     run, frequency = folder.path, subject.panel[0].frequency
     train_settings, seasons, notes = plan(subject, settings, run_dir=run)
-    horizon, dataset = train_settings.pred_len, train_settings.dataset
+    trained = replace(subject, dataset=train_settings.dataset)
     # without those of a few series or columns only
     clear = [lasting(each.period, frequency) for each in seasons if each.strength >= WEAKEST][:MOST_SEASONS]
     _announce(subject, settings, f"repeats every {', '.join(clear)}" if clear else "none found", console, title)
     if subject.n_files == 1:  # files are forecast alone; what is known ahead is looked at before anything is trained
-        open_series, closed = without_ended(subject.panel, dataset.ended)
+        open_series, closed = without_ended(subject.panel, trained.dataset.ended)
         notes.append(closed)
         if futures := futures_ahead(subject, open_series, settings)[0]:
-            notes += notes_ahead(open_series, futures, settings, dataset, horizon)
+            notes += notes_ahead(open_series, futures, settings, trained.dataset, train_settings.pred_len)
     quiet = Console(quiet=True)
     with _explained_how_to_continue(folder, subject, settings, console):
         if settings.overwrite:
@@ -291,82 +290,99 @@ def _forecast_trained(
             raise ReportError([line for row in failed for line in row.message.splitlines()])
         notes += [f"not forecast: {row.file}: {row.summed_up}" for row in failed]
         panel, forecasts = [each for of, _ in answers for each in of], joined(paths for _, paths in answers)
-        sums, whole = None, {series.name: series for series in subject.panel}  # the model reads the last rows only
+        whole, held = {series.name: series for series in subject.panel}, None  # the model reads the last rows only
         panel = [whole.get(series.name, series) for series in panel]
         if settings.sums:
             tested = TrainedModel(saved, device=settings.device, warns=False)
             held = TrainedPanel(tested, whole=lambda reach: panel).held(forecasts.mean.shape[1], LEVELS)
-            sums = totals(panel, forecasts, settings, held, dataset, subject.path, main=tested.columns.main)
-            sums.save(run)
-        progress.report("writing the report")
-        expected = expectation(panel, forecasts, None, sums if settings.total or settings.aggregate else None)
-        page = report(ReportConfig(input=str(run)), quiet, saved, expected)
-    trained, scaler = folder.settings(), saved.scaler
-    notes.append(scaler.constant_note(Columns(inputs=tuple(saved.inputs), targets=tuple(saved.targets))))
-    problems = without(evaluation.problems, subject.log)
-    notes += [subject.repair_note, *problems[:MOST_PROBLEMS]]
-    notes += [f"{len(problems) - MOST_PROBLEMS} more in the report"] if len(problems) > MOST_PROBLEMS else []
-    root = next(iter(scaler.roots(map(saved.inputs.index, saved.targets))), None)
-    model = saved.settings.model.family + (f" of {root}s" if root else "")
-    if settings.tune is not None:
-        model += f", trained for {saved.progress.step} more steps (error on held-out rows {100 * gain:.1f} % lower)"
-    return _summary(
-        *(subject, settings, folder, console),
-        began=began,
-        notes=notes,
-        model=f"{model}, reads the last {lasting(trained.seq_len, frequency)}",
-        quality={
-            "Quality": quality_line(evaluation),
-            **column_line(evaluation),
-            "Intervals": _interval_line(evaluation, trained, levels, settings.intervals, calibration),
-        },
-        forecasts=forecasts,
-        written=written_forecasts(run / FORECASTS),
-        sums=sums,
-        repeat=repeat_command(subject, settings, horizon, dataset),
-        more={"New rows": _predict_command(run, subject.path, settings, levels)},
-        warnings=interval_notes(forecasting, calibration, levels),
-        facts={"report": page, "horizon": horizon, "scores": evaluation.facts()},
-    )
+        notes.append(saved.scaler.constant_note(Columns(inputs=tuple(saved.inputs), targets=tuple(saved.targets))))
+        problems = without(evaluation.problems, subject.log)
+        notes += [subject.repair_note, *problems[:MOST_PROBLEMS]]
+        notes += [f"{len(problems) - MOST_PROBLEMS} more in the report"] if len(problems) > MOST_PROBLEMS else []
+        root = next(iter(saved.scaler.roots(map(saved.inputs.index, saved.targets))), None)
+        model = saved.settings.model.family + (f" of {root}s" if root else "")
+        if settings.tune is not None:
+            model += f", trained for {saved.progress.step} more steps (error on held-out rows {100 * gain:.1f} % lower)"
+        return _finished(
+            *(trained, settings, folder, console),
+            panel=panel,
+            forecasts=forecasts,
+            held=held,
+            horizon=train_settings.pred_len,
+            content=Content(),
+            evaluation=evaluation,
+            notes=notes,
+            model=f"{model}, reads the last {lasting(train_settings.seq_len, frequency)}",
+            quality={"Intervals": _interval_line(evaluation, train_settings, levels, settings.intervals, calibration)},
+            more={"New rows": _predict_command(run, subject.path, settings, levels)},
+            warnings=interval_notes(forecasting, calibration, levels),
+            began=began,
+        )
 
 
-def _summary(
+def _finished(
     subject: Survey,
     settings: ForecastConfig,
     folder: RunFolder,
     console: Console,
     *,
-    began: float,
+    panel: Sequence[Series],
+    forecasts: Forecasts,
+    held: Forecasts | None,
+    horizon: int,
+    content: Content,
+    evaluation: Scores | None,
     notes: Sequence[str],
     model: str,
     quality: Mapping[str, str],
-    forecasts: Forecasts,
-    written: Sequence[Path],
-    sums: Totals | None,
-    repeat: str,
     more: Mapping[str, str],
     warnings: Sequence[str],
-    facts: Mapping[str, Any],
+    began: float,
 ) -> dict[str, Any]:
-    """Print the summary and the warnings; returns both and further facts, for programs."""
-    frequency, where, what = subject.panel[0].frequency, folder.path / FORECASTS, f"{len(written)} files, "
-    if len(written) == 1:
-        where, what = written[0], ""
+    """Write totals and the page, and print the summary and the warnings; returns these and further facts, for programs.
+
+    Args:
+        panel, forecasts, held: see `totals`.
+        horizon: rows of the forecast.
+        content: of the page, without what follows from scores and forecasts.
+        evaluation: the scores; None: the series are too short.
+        notes, model: on the data, and the model in words.
+        quality, more: further lines of the summary by label, after those on errors and at its end.
+        warnings: further lines.
+        began: when reading the data began, by `time.monotonic`.
+    """
+    run, frequency, sums = folder.path, subject.panel[0].frequency, None
+    if settings.sums:
+        sums = totals(panel, forecasts, settings, held, subject.dataset, subject.path, seed=settings.seed)
+        sums.save(run)
+    progress.report("writing the report")
+    content.command = repeat_command(subject, settings, horizon)
+    content.expected = expectation(panel, forecasts, held, sums if settings.total or settings.aggregate else None)
+    content.save(run)
+    page, written = report(ReportConfig(input=str(run)), Console(quiet=True)), written_forecasts(run / FORECASTS)
+    where, what = (written[0], "") if len(written) == 1 else (run / FORECASTS, f"{len(written)} files, ")
     longest = lasting(forecasts.mean.shape[1], frequency)
     last = frequency.text(in_zone(forecasts.times[forecasts.are_steps], forecasts.zone).max())
     seconds = int(time.monotonic() - began)
     summary = {
         "Data": "; ".join(filter(None, notes)) or "no problems",
-        "Model": f"{model}; ready after {seconds // 60}:{seconds % 60:02d} minutes, in {folder.path}",
+        "Model": f"{model}; ready after {seconds // 60}:{seconds % 60:02d} minutes, in {run}",
+        "Quality": TOO_SHORT.format(horizon),
+    }
+    if evaluation is not None:
+        summary |= {"Quality": quality_line(evaluation), **column_line(evaluation)}
+    summary |= {
         **quality,
         "Forecast": f"{where} ({what}{longest} ahead, to {last})",
     }
     if sums is not None:  # the largest sum, its bias on the test part, and the tables
-        summary["Total"] = f"{sums.facts['headline']}; {', '.join(str(folder.path / name) for name in sums.names)}"
-    summary |= {"Report": str(facts["report"]), "Repeat": repeat, **more}
+        summary["Total"] = f"{sums.facts['headline']}; {', '.join(str(run / name) for name in sums.names)}"
+    summary |= {"Report": str(page), "Repeat": content.command, **more}
     for label, text in [*summary.items(), *(("Warning", note) for note in warnings)]:
         _line(console, label, text)
-    return {"run": folder.path, "forecast": where, **facts, "summary": summary, "warnings": [*warnings]}
+    facts = {"run": run, "forecast": where, "report": page, "horizon": horizon}
+    scores = {} if evaluation is None else evaluation.facts()
+    return {**facts, "scores": scores, "summary": summary, "warnings": [*warnings]}
 
 
 def _known_ahead(settings: ForecastConfig, dataset: DatasetConfig) -> Known:
@@ -406,79 +422,59 @@ def _forecast_untrained(
     written_series, forecasts, cold = model.with_new(open_series, wide.with_intervals(settings.intervals))
     if settings.overwrite:
         folder.clear([Path(subject.path)])
-    written = _write_zero(subject, written_series, forecasts, folder.path / FORECASTS, settings)
+    _write_zero(subject, written_series, forecasts, folder.path / FORECASTS, settings)
     if settings.log is not None:
         is_unnamed = subject.n_files == len(open_series) == 1 and not open_series[0].keys
         forecast_log.append(Path(settings.log), [forecasts], model=model.name, is_unnamed=is_unnamed)
-    sums = None
-    if settings.sums:
-        sums = totals(open_series, wide, settings, model.checked, dataset, subject.path, seed=settings.seed)
-        sums.save(folder.path)
     what = f"{model.member.version}, which reads up to the last {HISTORY:,} rows and was trained on generated series"
     if model.kind != NETWORK:
         part = "with the widths of" if model.kind == EFFECTS else "and what is left by"
         what = f"effects of {listed(settings.future_covariates, 4)} and the calendar, {part} {what}"
     if tried:
         what += "; training on the file did not lower the error on held-out rows, so it is not used"
-    quality = {"Quality": f"not known: the series are too short for a test forecast of {horizon} rows"}
+    notes, quality = [*left_out(subject, columns), said, closed, *far, *cold], dict[str, str]()
+    about = [TOO_SHORT.format(horizon)] if evaluation is None else []
     if evaluation is not None:
-        coverage = _coverage(evaluation, settings.intervals) or "none"
-        quality = {"Quality": quality_line(evaluation), **column_line(evaluation), "Intervals": coverage}
+        evaluation.save(folder.path)
+        quality["Intervals"] = _coverage(evaluation, settings.intervals) or "none"
     if known is not None:
         quality["Columns"] = model.gain
-    notes, repeat = (
-        [*left_out(subject, columns), said, closed, *far, *cold],
-        repeat_command(subject, settings, horizon, dataset),
-    )
-    content = untrained_content(
-        *(written_series, forecasts, quality["Quality"]),
-        title=subject.name,
+        about.append(model.gain)
+    content = Content(
+        title=f"Forecast: {subject.name}",
         subtitle=what,
-        command=repeat,
         model=model.name,
+        verdict=" ".join(f"{line[0].upper()}{line[1:]}." for line in about),
+        problems=[*filter(None, notes), *alike(subject.log)],
     )
-    why = f" {model.gain[0].upper()}{model.gain[1:]}." if model.gain else ""
-    whole = sums if settings.total or settings.aggregate else None
-    content.expected = expectation(open_series, wide, model.checked, whole)
-    content.problems = [*filter(None, notes), *alike(subject.log)]
-    if evaluation is None:
-        write_atomic(folder.path / METRICS_FILE, json.dumps({"model": model.name}) + "\n")
-    else:
-        evaluation.save(folder.path)
-        add_scores(content, evaluation.to_dict())
-    content.verdict += why
-    add_totals(content, folder.path)
-    page = folder.path / PAGE
-    write_atomic(page, with_addresses(to_html(content)))
-    scores = {} if evaluation is None else evaluation.facts()
-    return _summary(
+    add_panel(content, written_series, forecasts)
+    return _finished(
         *(subject, settings, folder, console),
-        began=began,
+        panel=open_series,
+        forecasts=wide,
+        held=model.checked,
+        horizon=horizon,
+        content=content,
+        evaluation=evaluation,
         notes=[*notes, subject.repair_note],
         model=what,
         quality=quality,
-        forecasts=forecasts,
-        written=[written],
-        sums=sums,
-        repeat=repeat,
         more={},
-        warnings=[*filter(None, [scores.get("warning")])],
-        facts={"report": page, "horizon": horizon, "scores": scores},
+        warnings=[evaluation.warning] if evaluation is not None and evaluation.warning else [],
+        began=began,
     )
 
 
 def _write_zero(
     subject: Survey, panel: Sequence[Series], forecasts: Forecasts, folder: Path, settings: ForecastConfig
-) -> Path:
+) -> None:
     """A file with the name of the input, in its format if it is CSV, or one long table for several files."""
     digits = PredictConfig().digits
     if subject.n_files == 1:
         writer = Writer(folder=folder, format=settings.format, plots=settings.plots, digits=digits)
-        path = folder / writer.write(name_of(Path(subject.path)), panel, forecasts)
-        if settings.format != "long":
-            return path
-    write_atomic(folder / LONG_FILE, to_long(panel, forecasts, [series.name for series in panel], digits))
-    return folder / LONG_FILE
+        writer.write(name_of(Path(subject.path)), panel, forecasts)
+    if subject.n_files > 1 or settings.format == "long":
+        write_atomic(folder / LONG_FILE, to_long(panel, forecasts, [series.name for series in panel], digits))
 
 
 @contextmanager

@@ -131,19 +131,19 @@ def _as_text(value: Any) -> Any:
     return unescaped(value) if isinstance(value, str) else value
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a saved JSON file: one object of plain values.
+def read_json(path: Path, most: int = MAX_BYTES) -> dict[str, Any]:
+    """Read a saved JSON file of at most so many bytes: one object of plain values.
 
     Raises:
         InputError: the file cannot be read, or contains something else.
     """
-    text = read_text(path)
+    text = read_text(path, most)
     with _refusing(path, "the facts about a run"):
         return _mapping(json.loads(text))
 
 
-def read_text(path: Path) -> str:
-    """Read a small text file of a run directory.
+def read_text(path: Path, most: int = MAX_BYTES) -> str:
+    """Read a text file of a run directory, of at most so many bytes.
 
     Raises:
         InputError: the file cannot be read, is too large, or is not UTF-8 text.
@@ -152,9 +152,9 @@ def read_text(path: Path) -> str:
         if not path.is_file():  # reading a pipe would block
             raise ValueError("no regular file")
         with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-        if len(content) > MAX_BYTES:
-            raise ValueError(f"more than {MAX_BYTES >> 20} MiB")
+            content = file.read(most + 1)
+        if len(content) > most:
+            raise ValueError(f"more than {most >> 20} MiB")
         return content.decode()
 
 

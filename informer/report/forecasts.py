@@ -1,7 +1,7 @@
 """Forecasts on a page, with their history and actual values: of files, of a run, in memory, and by source."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import nan
@@ -17,9 +17,9 @@ from informer.base.errors import FileError, InputError, TimeError, counted, with
 from informer.base.files import write_atomic
 from informer.base.quantiles import BAND, paired_bands
 from informer.checkpoint.paths import PAGE, SUMMARY, TOTALS_FACTS
-from informer.config.commands import ExplainConfig, Format, WithSums
+from informer.config.commands import ExplainConfig, Format, ReportConfig, WithSums
 from informer.config.conversion import read_json
-from informer.config.data import DatasetConfig, InputFormat
+from informer.config.data import DatasetConfig
 from informer.config.overrides import shell_command
 from informer.data.history import future_index
 from informer.inference.explain import DIFFERENCE, HEADS, Explained
@@ -28,14 +28,12 @@ from informer.inference.totals import Totals, totals
 from informer.inference.writing import LONG_FILE
 from informer.read.frequency import lasting, localized
 from informer.read.series import Series, column_values
-from informer.report.page import Content, profile, signed, to_html
+from informer.report.page import MODEL, Content, profile, signed, to_html
 from informer.scoring.files import Tidy, named_alike, read_tidy
 from informer.scoring.forecasts import Forecasts
 from informer.scoring.results import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS
 
 ENDINGS = tuple(f".{kind}.{form}" for kind in ("forecast", "rolling") for form in get_args(Format))
-MODEL = "forecast"
-"""Its name where the forecaster has none."""
 PAIR = ["series", "column"]
 LEVEL_OF_RANGE, MOST_SUMMED = 80, 1 << 18
 """Level of the interval in the first sentence, in percent, and most values of which it is computed unasked."""
@@ -49,27 +47,20 @@ def written_forecasts(path: Path) -> list[Path]:
     """The files of forecasts in a folder, or the file itself if it is one."""
     if path.is_dir():
         files = [each for each in sorted(path.rglob("*")) if each.name.endswith(ENDINGS)]
-        return files or [each for each in [path / LONG_FILE] if each.exists()]
+        return files or sorted(path.rglob(LONG_FILE))
     is_forecast = path.name.endswith(ENDINGS) or path.name == LONG_FILE
     return [path] if is_forecast and path.exists() else []
 
 
-def forecast_content(
-    path: Path, *, history: str | None = None, actuals: str | None = None, input_format: InputFormat | None = None,
-    model: str = MODEL,
-) -> Content:  # fmt: skip
-    """Content of a page on forecasts.
-
-    Args:
-        path: a file or a folder.
-        history: the file that a single forecast file continues; None: the file in the folder's summary, if it exists.
-        actuals: a file with the actual values.
-        input_format: format of all these files; what it does not set is detected.
-        model: name of the model.
+def forecast_content(path: Path, settings: ReportConfig) -> Content:
+    """Content of a page on a file or a folder of forecasts: as `informer forecast` has saved it, or from the files.
 
     Raises:
         InputError: a file cannot be read, has no times, or no actual values at its times.
     """
+    own, history, actuals, input_format = Content.read(path), settings.history, settings.actuals, settings.dataset
+    if own.tracks and history is None and actuals is None:
+        return own
     files = written_forecasts(path)
     before = _histories(path, files, history)
     happened = None if actuals is None else read_tidy(Path(actuals), input_format)
@@ -80,11 +71,13 @@ def forecast_content(
         tables.append(read_tidy(file, input_format, known=known))
         parts.append(_of_file(file, tables[-1], earlier, happened, several=len(files) > 1))
     frame, past = (pd.concat(each, ignore_index=True) for each in zip(*parts, strict=True))
-    content = Content(
-        title=f"Forecasts: {path.name if path.is_dir() else path.name.partition('.')[0]}",
+    content = replace(
+        own,
+        title=own.title or f"Forecasts: {path.name if path.is_dir() else path.name.partition('.')[0]}",
         verdict=_verdict(frame),
-        model=model,
         columns=list(dict.fromkeys(frame["column"])),
+        times=[],
+        tracks=[],
         facts={"forecasts": str(path), "history": history or "", "actual values": actuals or ""},
     )
     _add_evenly(content, frame, past, more=len(files) > len(tables))
@@ -98,33 +91,21 @@ def forecast_content(
     return content
 
 
-def untrained_content(
-    panel: Sequence[Series], forecasts: Forecasts, verdict: str, *, title: str, subtitle: str, command: str,
-    model: str = MODEL,
-) -> Content:  # fmt: skip
-    """Content of a page on forecasts of a model that was not trained on the series.
-
-    Args:
-        panel, forecasts: the series, and their forecasts.
-        verdict: what is known of them, in words.
-        title, subtitle: name of the data, and the model in words.
-        command: repeats the forecasts.
-        model: name of the model.
-    """
-    content = Content(
-        title=f"Forecast: {title}", subtitle=subtitle, verdict=f"{verdict[0].upper()}{verdict[1:]}.", model=model,
-        columns=forecasts.columns, command=command,
-    )  # fmt: skip
-    names = [series.name if len(panel) > 1 else "" for series in panel]
-    keys = forecasts.keys.assign(series=np.repeat(names, len(content.columns)), origin=np.datetime64("NaT", "ns"))
-    pasts = [
-        pd.DataFrame({"time": series.timestamps, "value": values, "series": name, "column": column})
-        for name, series in zip(names, panel, strict=True)
-        for column, values in zip(content.columns, column_values(series, content.columns).T, strict=True)
-    ]
-    frame = replace(forecasts, keys=keys).table().rename(columns={"forecast": "value"})
-    _add_evenly(content, frame, pd.concat(pasts, ignore_index=True))
-    return content
+def add_panel(content: Content, panel: Sequence[Series], forecasts: Forecasts) -> None:
+    """Add forecasts after the end of each series."""
+    content.columns = columns = forecasts.columns
+    n, h = len(columns), forecasts.mean.shape[1]
+    chosen = evenly(range(len(forecasts)), _most(h, forecasts.bands))
+    pasts, names = list[pd.DataFrame](), [series.name if len(panel) > 1 else "" for series in panel]
+    for place in chosen:
+        series = panel[place // n]
+        series = series.part(slice(max(0, len(series) - _rows_before(h)), None))
+        values = column_values(series, [columns[place % n]])[:, 0]
+        past = {"time": series.timestamps, "value": values, "series": names[place // n], "column": columns[place % n]}
+        pasts.append(pd.DataFrame(past))
+    keys = forecasts.keys.assign(series=np.repeat(names, n), origin=np.datetime64("NaT", "ns"))
+    frame = replace(forecasts, keys=keys).part(np.array(chosen)).table().rename(columns={"forecast": "value"})
+    _add_evenly(content, frame, pd.concat(pasts, ignore_index=True), n_groups=len(forecasts))
 
 
 def expectation(panel: Sequence[Series], forecasts: Forecasts, held: Forecasts | None, sums: Totals | None) -> str:
@@ -245,20 +226,36 @@ def _by_step(frame: pd.DataFrame) -> Mapping[str, Any]:
     )  # fmt: skip
 
 
-def _add_evenly(content: Content, frame: pd.DataFrame, past: pd.DataFrame, *, more: bool = False) -> None:
-    """Add some of the series and columns, evenly spaced, and how they were chosen; `more`: there are others."""
+def _most(n_rows: int, bands: Iterable[str]) -> int:
+    """The most series and columns whose forecasts fit."""
+    return max(NUMBERS // (n_rows * (1 + len([*bands]))), MAX_TRACKS)
+
+
+def _rows_before(horizon: int) -> int:
+    """Rows of history on the page."""
+    return max(MIN_HISTORY, HISTORY * horizon)
+
+
+def _add_evenly(
+    content: Content, frame: pd.DataFrame, past: pd.DataFrame, *, n_groups: int = 0, more: bool = False
+) -> None:
+    """Add some of the series and columns, evenly spaced, and how they were chosen.
+
+    Args:
+        n_groups: number of those that they were chosen from.
+        more: there are others.
+    """
     groups = [*frame.groupby(PAIR, sort=False)]
-    # all of them, as long as their forecasts fit
-    most = NUMBERS // (max(len(rows) for _, rows in groups) * (1 + len(bands_of(frame))))
-    chosen = evenly(groups, max(most, MAX_TRACKS))
-    if len(chosen) < len(groups) or more:
+    chosen = evenly(groups, _most(max(len(rows) for _, rows in groups), bands_of(frame)))
+    n_groups = max(n_groups, len(groups))
+    if len(chosen) < n_groups or more:
         content.shown = (
-            f"The page shows {len(chosen)} of {len(groups):,} series and columns, evenly spaced, so that it stays "
+            f"The page shows {len(chosen)} of {n_groups:,} series and columns, evenly spaced, so that it stays "
             "small. The files contain all of them."
         )
     n_numbers = NUMBERS // len(chosen) // (1 + len(bands_of(frame)))
     thinned = [(key, _thinned(rows, n_numbers)) for key, rows in chosen]
-    add_tracks(content, thinned, past, {"value": content.model}, n_rows=ROWS // len(chosen), history=HISTORY)
+    add_tracks(content, thinned, past, {"value": content.model}, n_rows=ROWS // len(chosen), is_cut=True)
     n_origins, n_shown = frame["origin"].nunique(), max(len(track["origins"]) for track in content.tracks)
     if 1 < n_shown < n_origins:
         moves = f"The slider moves through {n_shown} of {n_origins:,} forecasts, evenly spaced."
@@ -284,7 +281,7 @@ def add_tracks(
     lines: Mapping[str, str],
     *,
     n_rows: int = ROWS,
-    history: int | None = None,
+    is_cut: bool = False,
 ) -> None:
     """Add forecasts of some series and columns.
 
@@ -295,7 +292,7 @@ def add_tracks(
         past: actual values before and between the forecasts: a tidy table with columns series, column, time, value.
         lines: names of the forecasters by column.
         n_rows: maximum number of actual values of each; origins before them are left out.
-        history: rows of history before the first origin, as a multiple of the rows of a forecast; None: all.
+        is_cut: whether only the last rows of the history before the first origin are added.
     """
     past_groups = dict(list(past.groupby(PAIR, sort=False)))
     for key, forecasts in groups:
@@ -305,9 +302,9 @@ def add_tracks(
         before = past_groups.get(key, past.iloc[:0])[["time", "value"]]
         observed = pd.concat([part for part in (before, happened) if len(part)] or [happened])
         observed = observed.drop_duplicates("time").sort_values("time")
-        if history is not None:
+        if is_cut:
             first = int(observed["time"].searchsorted(origins[0]["time"].iloc[0]))
-            observed = observed.iloc[max(0, first - max(MIN_HISTORY, history * len(origins[0]))) :]
+            observed = observed.iloc[max(0, first - _rows_before(len(origins[0]))) :]
         if len(observed) > n_rows:
             observed = observed.iloc[-n_rows:]
             begin = observed["time"].iloc[0]
@@ -348,13 +345,13 @@ def write_explanation(found: Explained, settings: ExplainConfig, console: Consol
     """Write the page of `informer explain` next to its table; returns its path."""
     given = ("input", "future", "what_if", "set", "against", "horizon")
     words = [(key, value) for key in given if (value := getattr(settings, key))]
-    content = untrained_content(
-        *(found.panel, found.first),
-        _sources_in_words(found),
-        title=found.panel[0].name if len(found.panel) == 1 else f"{len(found.panel):,} series",
+    content = Content(
+        title=f"Forecast: {found.panel[0].name if len(found.panel) == 1 else f'{len(found.panel):,} series'}",
+        verdict=f"M{_sources_in_words(found)[1:]}.",
         subtitle="By source, and what if columns known ahead change.",
         command=shell_command("explain", ("checkpoint", settings.checkpoint), *words),
     )
+    add_panel(content, found.panel, found.first)
     add_sources(content, found)
     write_atomic(found.output / PAGE, with_addresses(to_html(content)))
     say(console, f"report: {found.output / PAGE}")

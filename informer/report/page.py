@@ -19,17 +19,26 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from pydantic import ValidationError
 
-from informer.base.errors import signed_percent
+from informer.base.errors import FileError, signed_percent
+from informer.base.files import write_atomic
+from informer.checkpoint.paths import CONTENT
+from informer.config.conversion import read_json
+from informer.config.fields import adapter
 from informer.scoring.bootstrap import Winner
 from informer.scoring.metrics import HEADINGS, RELATIVE, shown
 
 TONES = {Winner.model: "good", Winner.baseline: "bad", Winner.unknown: "neutral"}
 """Colours of a verdict, by the outcome of a comparison; all others are `level`."""
 SIGNS = {"good": "✓", "level": "≈", "bad": "!", "neutral": "i"}
+
+
+MODEL = "forecast"
+"""Its name where the forecaster has none."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,12 +88,12 @@ class Content:
         facts: versions, data, commit.
     """
 
-    title: str
+    title: str = ""
     subtitle: str = ""
     expected: str = ""
-    verdict: str
+    verdict: str = ""
     tone: str = "neutral"
-    model: str = "informer"
+    model: str = MODEL
     cards: list[tuple[str, str, str]] = field(default_factory=list)
     scaled: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     original: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -108,6 +117,26 @@ class Content:
     settings: dict[str, str] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
 
+    def save(self, folder: Path) -> None:
+        """Write what is not empty, for `read`."""
+        parts = {each.name: part for each in fields(self) if (part := getattr(self, each.name))}
+        write_atomic(folder / CONTENT, json.dumps(_plain(parts), separators=(",", ":")))
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """What was saved in a folder; an empty page without it.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        path = folder / CONTENT
+        if not path.exists():
+            return cls()
+        try:
+            return adapter(cls).validate_python(read_json(path, MOST_BYTES))
+        except ValidationError as error:
+            raise FileError(f"{path}: expected the content of a page, found: {error!r}") from error
+
 
 def profile(
     key: str, title: str, labels: Sequence[str | int], mse: Any, mae: Any, *, axis: str = "", **more: str
@@ -123,6 +152,8 @@ def signed(share: float) -> str:
 
 
 ASSETS = Path(__file__).parent / "assets"
+MOST_BYTES = 1 << 26
+"""Largest file that `Content.read` reads."""
 DIGITS = 6
 """Significant digits of numbers in the page."""
 OWN_PAGE = b'<meta name="generator" content="informer">'

@@ -34,7 +34,7 @@ from informer.config.overrides import command_line, shell_command, to_display, u
 from informer.read.files import SUFFIXES
 from informer.read.frequency import Frequency, adjective, lasting
 from informer.read.table import name_of
-from informer.report.forecasts import MODEL, PAIR, add_totals, add_tracks, bands_of, forecast_content, written_forecasts
+from informer.report.forecasts import PAIR, add_totals, add_tracks, bands_of, forecast_content, written_forecasts
 from informer.report.page import OWN_PAGE, TONES, Content, profile, signed, to_html
 from informer.scoring.bootstrap import DRAWS, Interval, Winner
 from informer.scoring.evaluate import START
@@ -57,14 +57,14 @@ def add_scores(content: Content, metrics: Mapping[str, Any]) -> None:
         metrics: the result of `Scores.to_dict`, or what it has saved `with_nan`.
     """
     content.model = model = metrics["model"]
+    said = [f"{metrics['verdict'][0].upper()}{metrics['verdict'][1:]}."]
+    said += [f"The {warning}."] if (warning := metrics["warning"]) else []
+    content.verdict = " ".join(filter(None, [*said, content.verdict]))
     interval, scaled = (
         Interval(*metrics["skill_interval"]),
         {n: each["scaled"] for n, each in metrics["scores"].items()},
     )
     content.tone = TONES.get(Winner.of(metrics["skill"], interval), "level")
-    content.verdict = f"{metrics['verdict'][0].upper()}{metrics['verdict'][1:]}."
-    if warning := metrics["warning"]:
-        content.verdict += f" The {warning}."
     certainty = (
         f"the 95 % interval of the skill against {metrics['best_baseline']}, {_ends(interval)}, is a bootstrap of "
         f"{DRAWS:,} resamples of test windows, in blocks of windows that overlap"
@@ -150,8 +150,9 @@ def _table(metrics: Mapping[str, Any], units: str) -> dict[str, dict[str, float]
     return {name: each | {"skill": skills[name]} for name, each in overall.items()}
 
 
-def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
-    """Names, configuration, facts about the run, losses of its training."""
+def described(folder: Path, source: Path) -> tuple[Content, Checkpoint]:
+    """Names, configuration, facts about the run, losses of its training; and what its checkpoint contains."""
+    saved = checkpoints.load(source)
     run = source if source.is_dir() else source.parent
     config, facts, done = saved.config, read_facts(run), saved.progress
     settings: Mapping[str, Any] = read_saved_yaml(run / CONFIG) if (run / CONFIG).exists() else config
@@ -167,15 +168,18 @@ def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
     what = targets[0] if len(targets) == 1 else counted(len(targets), "column")
     history = lasting(config["seq_len"], frequency)
     read = f"of {counted(len(inputs), 'column')}" if len(inputs) > len(targets) else "of history"
+    forecast = Content.read(folder)
     content = Content(
         title=f"{name}: {lasting(config['pred_len'], frequency)} ahead",
         subtitle=f"{what}: {adjective(frequency)} forecast from the last {history} {read}. Model: {model}.",
-        verdict=f"No scores were saved: {shell_command('eval', ('checkpoint', source))} scores the model.",
+        expected=forecast.expected,
         columns=targets,
         main=config["target"] if config.get("target") in targets else "",
-        command=command_of(facts.get("command", [])),
+        command=forecast.command or command_of(facts.get("command", [])),
         settings={key: to_display(x) for key, x in flat(settings).items() if key.partition(".")[0] != "defaults"},
     )
+    if not (folder / METRICS_FILE).exists():
+        content.verdict = f"No scores were saved: {shell_command('eval', ('checkpoint', source))} scores the model."
     versions = facts.get("versions", {})
     content.facts = {
         "run": str(folder),
@@ -189,7 +193,7 @@ def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
         "versions": ", ".join(f"{key} {value}" for key, value in versions.items() if value),
     }
     content.losses = _losses(run, config, saved)
-    return content
+    return content, saved
 
 
 def _losses(run: Path, config: Mapping[str, Any], saved: Checkpoint) -> dict[str, Any] | None:
@@ -214,8 +218,8 @@ def _losses(run: Path, config: Mapping[str, Any], saved: Checkpoint) -> dict[str
 
 
 def command_of(words: Sequence[str]) -> str:
-    """The recorded command as a user types it: `python -m informer.train ...`, or `informer forecast FILE ...`. For a
-    run started from Python this is the script; empty for a run started in a notebook.
+    """The recorded command as a user types it: `python -m informer.train ...`, or `informer train ...`. For a run
+    started from Python this is the script; empty for a run started in a notebook.
 
     Args:
         words: the command, with keys before paths.
@@ -225,12 +229,8 @@ def command_of(words: Sequence[str]) -> str:
     if words[0] == "python":
         return command_line(words)
     script, _, command = words[0].rpartition(" ")
-    name = Path(words[0]).stem
-    typed = [unquoted(word) for word in words[1:]]
-    if "forecast" in (command, name):
-        files = [word for word in typed if word.startswith("input=")]
-        typed = [*(word.partition("=")[2] for word in files), *(word for word in typed if word not in files)]
-    return command_line([*([script, command] if script else ["python", "-m", f"informer.{name}"]), *typed])
+    start = [script, command] if script else ["python", "-m", f"informer.{Path(words[0]).stem}"]
+    return command_line([*start, *(unquoted(word) for word in words[1:])])
 
 
 MOST_NAMED = 5
@@ -240,35 +240,21 @@ IDLE = "the network adds nothing to the forecast that it starts from; its attent
 
 
 def _add_results(content: Content, folder: Path, saved: Checkpoint | None) -> None:
-    """Add the results in a folder, if it has some.
-
-    Args:
-        saved: content of the checkpoint; None for forecasts without training.
-
-    Raises:
-        InputError: a damaged file of results.
-    """
-    if not (folder / METRICS_FILE).exists():
-        return
-    try:
+    """Add the results in a folder; `saved`: content of the checkpoint of a run."""
+    if (folder / METRICS_FILE).exists():
         metrics = with_nan(read_json(folder / METRICS_FILE))
-        if saved is not None or "scores" in metrics:
-            add_scores(content, metrics)
-        add_totals(content, folder)
+        add_scores(content, metrics)
         if saved is not None:
             if (folder / TEST_FORECASTS).exists():
                 _add_tracks(content, folder, saved, metrics)
             if metrics["breakdown"].get("is_idle"):
                 untrained = f"{IDLE}: no step of training reduced the validation loss"
                 content.remarks.append(IDLE if saved.progress.step else untrained)
-        if (folder / ATTENTION).exists():
-            attention = read_json(folder / ATTENTION)
-            content.attention_window = str(attention["window"])
-            content.attention = list(attention["maps"])
-    except (KeyError, TypeError, ValueError, OSError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise FileError(f"{folder}: expected results as the training command writes them, found: {error!r}") from error
+    add_totals(content, folder)
+    if (folder / ATTENTION).exists():
+        attention = read_json(folder / ATTENTION)
+        content.attention_window = str(attention["window"])
+        content.attention = list(attention["maps"])
 
 
 def _add_tracks(content: Content, folder: Path, saved: Checkpoint, metrics: Mapping[str, Any]) -> None:
@@ -324,9 +310,8 @@ def _series_scores(folder: Path, metrics: Mapping[str, Any]) -> list[dict[str, A
     return sorted(scores, key=lambda score: (math.isnan(score["mse"]), -score["mse"]))
 
 
-def report(settings: ReportConfig, console: Console, saved: Checkpoint | None = None, expected: str = "") -> Path:
-    """Write the page; returns its path. `saved`: content of the checkpoint of a run; None: it is read. `expected`: the
-    forecast in a sentence.
+def report(settings: ReportConfig, console: Console) -> Path:
+    """Write the page; returns its path.
 
     Raises:
         InputError: no run, evaluation or forecasts, or they cannot be read.
@@ -338,32 +323,37 @@ def report(settings: ReportConfig, console: Console, saved: Checkpoint | None = 
     overwrite = settings.overwrite or not settings.output
     claimed = only_output(output, [output], inputs=inputs, overwrite=overwrite, own=(None, OWN_PAGE))
     with logging_to(console, quiet=True), claimed:
-        content = _content(path, settings, saved)
-        content.expected = expected
-        page = to_html(content)
+        page = _page(path, settings)
         write_atomic(output, with_addresses(page))
     say(console, f"report: {output} ({len(page) / 1e6:.1f} MB)")
     return output
 
 
-def _content(path: Path, settings: ReportConfig, saved: Checkpoint | None) -> Content:
-    """Content of the page on a run, a model file, the folder of an evaluation, or forecasts; errors as of `report`."""
-    is_run = (path / checkpoints.BEST).exists()  # a run directory may also contain forecasts
-    if written_forecasts(path) and not is_run:
-        metrics = read_json(path / METRICS_FILE) if (path / METRICS_FILE).exists() else {}
-        content = forecast_content(
-            path, history=settings.history, actuals=settings.actuals, input_format=settings.dataset,
-            model=metrics.get("model", MODEL),
-        )  # fmt: skip
-        _add_results(content, path, None)
-        return content
+def _page(path: Path, settings: ReportConfig) -> str:
+    """The page on a run, a model file, the folder of an evaluation, or forecasts; errors as of `report`."""
+    folder, saved = path if path.is_dir() else path.parent, None
+    if written_forecasts(path) and not (path / checkpoints.BEST).exists():  # a run may also have forecasts
+        content, folder = forecast_content(path, settings), path
+    else:
+        content, saved = described(folder, _source(path))
+    try:
+        _add_results(content, folder, saved)
+        return to_html(content)
+    except (KeyError, TypeError, ValueError, OSError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise FileError(f"{folder}: expected results as the training command writes them, found: {error!r}") from error
+
+
+def _source(path: Path) -> Path:
+    """The run or model file of a page; errors as of `report`."""
     if path.is_file() and path.name.lower().endswith(SUFFIXES):
         raise FileError(
             f"input={path}: expected a run, an evaluation or forecasts, found another table; "
             f"{shell_command('forecast', str(path))} forecasts a file and writes a report"
         )
     # the folder of an evaluation has no model, its parent has
-    source = path if path.is_file() or is_run else path.parent
+    source = path if path.is_file() or (path / checkpoints.BEST).exists() else path.parent
     if path.is_dir() and not (source / checkpoints.BEST).exists():
         if (path / CONFIG).exists():
             raise FileError(f"input={path}: interrupted before its first epoch ended; {resume_advice(path)}")
@@ -371,7 +361,4 @@ def _content(path: Path, settings: ReportConfig, saved: Checkpoint | None) -> Co
             f"input={path}: expected a run directory, the folder of an evaluation, or forecasts "
             f"(*.forecast.csv, *.rolling.csv, forecasts.csv), found none of them"
         )
-    folder, saved = path if path.is_dir() else path.parent, saved or checkpoints.load(source)
-    content = described(folder, source, saved)
-    _add_results(content, folder, saved)
-    return content
+    return source

@@ -101,7 +101,7 @@ class RunFolder:
         Raises:
             InputError: one of `inputs`, which the next run reads, would be removed.
         """
-        has_results = self.contains_run or (self.path / paths.METRICS_FILE).exists()
+        has_results = any((self.path / name).exists() for name in (paths.CONFIG, paths.METRICS_FILE, paths.CONTENT))
         results = (paths.FORECASTS, paths.EVALUATION, paths.EXPLAINED, paths.PAGE) if has_results else ()
         removed = [
             path for name in (*results, *paths.FILES) if (path := self.path / name).exists() or path.is_symlink()

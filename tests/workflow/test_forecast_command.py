@@ -347,7 +347,7 @@ def test_the_usual_horizon_of_a_model_that_is_trained_leaves_rows_for_training(
     rows: int, step: str, folder: Path
 ) -> None:
     """Red if a model by name is refused for a horizon that nobody asked for, or its page does not begin with the
-    forecast."""
+    forecast, also as `informer report` writes it."""
     load = np.random.default_rng(0).normal(50, 2, rows).round(2)
     pd.DataFrame({"date": pd.date_range("2018-01-01", periods=rows, freq=step), "load": load}).to_csv("my.csv")
     done("forecast", "my.csv", "model=linear", "output=out")
@@ -355,6 +355,8 @@ def test_the_usual_horizon_of_a_model_that_is_trained_leaves_rows_for_training(
     assert len(forecast) == rows // 8
     assert forecast.between(45, 55).all()
     assert f"Expect {forecast.mean():.4g} as load on average over the next" in Path("out/report.html").read_text()
+    done("report", "out", "output=again.html")
+    assert Path("again.html").read_bytes() == Path("out/report.html").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -459,8 +461,8 @@ def page_of(folder: str) -> tuple[str, dict[str, Any]]:
 
 
 def test_the_page_begins_with_the_forecast_and_has_every_series(folder: Path) -> None:
-    """Against totals.csv and the history; red if the sentence has other numbers, if a series cannot be chosen, or if
-    problems of the series are a line each."""
+    """Against totals.csv and the history; red if the sentence has other numbers, if a series cannot be chosen, if
+    problems of the series are a line each, or if `informer report` gives another page of the folder."""
     random, days = np.random.default_rng(1), pd.date_range("2022-01-01", periods=500, name="day")
     wide = pd.DataFrame({f"s{k}": random.poisson(20.0 + k, len(days)) for k in range(60)}, index=days)
     long = wide.rename_axis(columns="shop").stack().rename("sales").reset_index()
@@ -482,6 +484,8 @@ def test_the_page_begins_with_the_forecast_and_has_every_series(folder: Path) ->
     assert f"a year earlier {float(f'{before:.4g}'):,.0f}." in first
     assert sorted({track["series"] for track in data["tracks"]}) == sorted(wide.columns)
     assert "(and in 11 more, 13 in all)" in Path("out/report.html").read_text()
+    done("report", "out", "output=again.html")
+    assert Path("again.html").read_bytes() == Path("out/report.html").read_bytes()
 
 
 def test_a_workbook_has_the_forecast_and_a_chart(folder: Path) -> None:
