@@ -8,11 +8,12 @@ Results have the type of the input.
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import date, datetime
 from functools import partial, wraps
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final
@@ -36,10 +37,10 @@ from informer.config.training import TrainConfig, tuning
 from informer.data.dataset import read_dataset
 from informer.data.diagnosis import series_column
 from informer.data.history import Future
-from informer.inference.model import Answer, TrainedModel
+from informer.inference.model import TrainedModel
 from informer.inference.totals import LEVELS, totals
 from informer.inference.trained import TrainedPanel
-from informer.inference.untrained import NOTHING_FITTED, Subject, untrained
+from informer.inference.untrained import Subject, untrained
 from informer.inference.writing import figure_of, of_series, stamps, table_of, without_times
 from informer.inference.zero import ZeroModel
 from informer.read.cells import key_text
@@ -193,7 +194,7 @@ class Forecaster:
         self.model, self.settings = model, settings
         self._trained: TrainedModel | None = None
         self._scores: str | None = None
-        self._rule, self._untuned = NOTHING_FITTED, False
+        self._rule, self._untuned = Rule(), False
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of the constructor. After `load`, only the model: what it was trained with is in its file."""
@@ -262,7 +263,7 @@ class Forecaster:
         Raises:
             InputError: an unknown key, a value out of range, or a table that cannot be trained on.
         """
-        self._rule, self._untuned = NOTHING_FITTED, False
+        self._rule, self._untuned = Rule(), False
         if self._comes_trained:
             if self.settings.get("future_covariates") or self.settings.get("target"):
                 self._fit_rule(self._untrained(frame))
@@ -338,18 +339,9 @@ class Forecaster:
     def _is_untrained(self) -> bool:
         return self._trained is None and self._comes_trained
 
-    @property
-    def _device(self) -> str:
-        return str(self.settings.get("device", "auto"))
-
     def save(self, path: str | Path) -> None:
         """Write a checkpoint file, for `load`; an InputError if the path cannot be written."""
-        if not self._is_untrained:
-            checkpoints.save(Path(path), self.trained.checkpoint)
-            return
-        own: dict[str, Any] = {name: self.settings[name] for name in ("target", "horizon") if name in self.settings}
-        own |= {"dataset": self._dataset({}), "future_covariates": [*self.settings.get("future_covariates", ())]}
-        checkpoints.save(Path(path), self._rule.model_copy(update=own))
+        checkpoints.save(Path(path), self._own_rule if self._is_untrained else self.trained.checkpoint)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write model.safetensors, config.json and a model card, the files of a repository of the Hugging Face Hub."""
@@ -401,7 +393,9 @@ class Forecaster:
         Raises:
             InputError: the table cannot be forecast (rows, columns, numbers, timestamps, step).
         """
-        panel, paths = self._answer(frame, future, horizon, intervals, dataset)
+        levels = levels_of(intervals)
+        subject = self._subject(frame, future, dataset, allows_new=True)
+        ((panel, paths),) = subject.answers(horizon, levels=levels)
         return as_given(frame, table_of(panel, paths), panel)
 
     @_front
@@ -522,7 +516,8 @@ class Forecaster:
         Raises:
             InputError: no such series, or it cannot be forecast.
         """
-        panel, paths = self._answer(frame, future, horizon, intervals)
+        levels = levels_of(intervals)
+        ((panel, paths),) = self._subject(frame, future, allows_new=True).answers(horizon, levels=levels)
         names = [each.name for each in panel]
         if series is not None and series not in names:
             raise InputError(f"series={series}: expected one of {listed(names)}")
@@ -548,19 +543,10 @@ class Forecaster:
         ahead = None if futures is None else by_name(futures)
         by_frame, are_named, levels = by_name(frames), isinstance(frames, Mapping), levels_of(intervals)
         subjects = self._subjects(by_frame, ahead, are_named=are_named, allows_new=True)
-        answers = [answer for subject in subjects for answer in subject.answers(horizon, levels=levels)]
+        answers = chain.from_iterable(subject.answers(horizon, levels=levels) for subject in subjects)
         pairs = zip(by_frame.values(), answers, strict=True)
         tables = [as_given(frame, table_of(panel, paths), panel) for frame, (panel, paths) in pairs]
         return dict(zip(frames, tables, strict=True)) if are_named else tables
-
-    def _answer(
-        self, frame: Frame, future: Frame | None, horizon: int | str | None, intervals: int | Sequence[int],
-        dataset: Mapping[str, Any] | None = None,
-    ) -> Answer:  # fmt: skip
-        """The series of a table, also those without history, and their forecasts."""
-        levels = levels_of(intervals)
-        (answer,) = self._subject(frame, future, dataset, allows_new=True).answers(horizon, levels=levels)
-        return answer
 
     def _subject(
         self, frame: Frame, future: Frame | None = None, dataset: Mapping[str, Any] | None = None, **how: bool
@@ -577,7 +563,7 @@ class Forecaster:
         *,
         are_named: bool = False,
         allows_new: bool = False,
-    ) -> Sequence[Subject]:
+    ) -> Iterable[Subject]:
         """This forecaster for some tables: a trained model for all of them, the pretrained network for each.
 
         Args:
@@ -592,7 +578,7 @@ class Forecaster:
         futures = {name: None if ahead is None else ahead[name] for name in frames}
         if self._is_untrained:
             of = partial(self._untrained, dataset=dataset, allows_new=allows_new)
-            return [of(frame, futures[name], name=str(name)) for name, frame in frames.items()]
+            return (of(frame, futures[name], name=str(name)) for name, frame in frames.items())
         reader, form = self.trained.reader, None if dataset is None else check(node_of(InputFormat, _format(dataset)))
         sources = {name: named_source(frame, str(name), is_named=are_named) for name, frame in frames.items()}
 
@@ -619,19 +605,15 @@ class Forecaster:
     ) -> ZeroModel:
         """The pretrained network for a table."""
         config = check(node_of(DatasetConfig, self._dataset(dataset or {})))
-        target, named = self.settings.get("target"), self.settings.get("future_covariates", ())
-        model = untrained(
-            *(frame, config),
-            name=name,
-            target=target,
-            future=future,
-            named=named,
-            device=self._device,
-            rule=self._rule,
-            allows_new=allows_new,
-        )
-        model.usual = self.settings.get("horizon")
-        return model
+        rule, device = self._own_rule, str(self.settings.get("device", "auto"))
+        return untrained(frame, config, rule, name=name, future=future, device=device, allows_new=allows_new)
+
+    @property
+    def _own_rule(self) -> Rule:
+        """What was fitted, with the settings."""
+        own: dict[str, Any] = {name: self.settings[name] for name in ("target", "horizon") if name in self.settings}
+        own |= {"dataset": self._dataset({}), "future_covariates": [*self.settings.get("future_covariates", ())]}
+        return self._rule.model_copy(update=own)
 
     def _dataset(self, other: Mapping[str, Any]) -> Any:
         """How tables are read."""
@@ -657,7 +639,8 @@ class Forecaster:
                 reads those of the setting `future_covariates`, or those that the last rows have without a target.
             stride: rows between origins, pred_len by default.
             intervals: level or levels in percent: 80 adds the columns lo80 and hi80.
-            adaptive: widths follow the coverage at earlier origins; see `informer.scoring.intervals`.
+            adaptive: widths of a trained model follow the coverage at earlier origins; see
+                `informer.scoring.intervals`.
             start: first forecast time; None: after seq_len rows, or of the pretrained network after the rows that a
                 season and the horizon need.
 
@@ -697,6 +680,7 @@ class Forecaster:
 
         subject = self._untrained(frame)
         steps = subject.steps(horizon)
-        found = leaderboard(subject, models, steps, device=self._device, settings=self.settings)
+        device = str(self.settings.get("device", "auto"))
+        found = leaderboard(subject, models, steps, device=device, settings=self.settings)
         found.table.attrs |= {"headline": found.headline, "notes": [*found.notes]}
         return found.table

@@ -111,6 +111,8 @@ def test_what_is_wrong_with_an_argument(frame: pd.DataFrame, caplog: pytest.LogC
             zero.predict(frame, horizon=2, intervals=wrong)
     with pytest.raises(InputError, match=r"0\.8 is 80 percent"):
         zero.backtest(frame, horizon=2, intervals=0.8)
+    with pytest.raises(InputError, match="adaptive: expected a trained model, found the pretrained network"):
+        zero.backtest(frame, horizon=2, intervals=80, adaptive=True)  # or widths stay as they are, without a word
     with pytest.raises(InputError, match="stride: expected a whole number, found '28days'"):
         zero.backtest(frame, horizon=2, stride="28days")
     with pytest.raises(InputError, match=r"models: expected some of .*, found 'niave'; did you mean 'naive'"):

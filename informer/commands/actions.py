@@ -232,14 +232,15 @@ def leaderboard(settings: commands.LeaderboardConfig) -> Answer:
     path = Path(settings.input or "")
     files.check_file(path)
     with start.loading():
+        from informer.checkpoint.format import Rule
         from informer.commands.plan import UNTRAINED_SHARE, usual_horizon
         from informer.inference.leaderboard import leaderboard
         from informer.inference.untrained import untrained
 
     console = main_console()
     with shown(console):
-        known, device = settings.future_covariates, settings.device
-        subject = untrained(path, settings.dataset, target=settings.target, named=known, device=device)
+        rule, device = Rule(target=settings.target, future_covariates=settings.future_covariates), settings.device
+        subject = untrained(path, settings.dataset, rule, device=device)
         longest = max(subject.panel, key=len)
         usual = usual_horizon(len(longest), longest.frequency.season, UNTRAINED_SHARE)
         found = leaderboard(subject, settings.models, subject.steps(settings.horizon or usual), device=device)

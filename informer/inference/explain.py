@@ -25,7 +25,7 @@ from informer.base.console import folding_table, logging_to, say
 from informer.base.errors import InputError, counted, listed, printable
 from informer.base.files import expanded, write_atomic
 from informer.base.runtime import pick_device
-from informer.checkpoint.format import Checkpoint, load
+from informer.checkpoint.format import Checkpoint, Rule, load
 from informer.checkpoint.paths import EXPLAINED, PAGE, forecasting_checkpoint, locate, only_output
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import EvalDataset, ExplainConfig
@@ -194,8 +194,8 @@ def _subject(
         if location is None:
             raise InputError("input: expected a file to forecast, since the pretrained network has no data of training")
         config, path = settings.dataset.applied_to(DatasetConfig()), expanded(location)
-        ahead, name, target = None if future is None else expanded(future), name_of(path), settings.target
-        return untrained(path, config, name=name, target=target, future=ahead, device=settings.device), [path]
+        rule, ahead = Rule(target=settings.target), None if future is None else expanded(future)
+        return untrained(path, config, rule, name=name_of(path), future=ahead, device=settings.device), [path]
     files = _files(model.checkpoint, location)
     reader, tables = model.reader, list[tuple[list[Series], list[Future]]]()
     for path, name, ahead in name_sources(files, future):

@@ -266,8 +266,6 @@ def forecast_files(model: TrainedModel, job: Job, sources: Sequence[InputFile]) 
                 path, name, settings.dataset, future=path_ahead, future_name=name, is_shared=job.has_many_inputs
             )
             rows[source] = rows[source].read(panel)
-            for each, future in zip(panel, ahead, strict=False):
-                model.check_future(each, future, settings.ahead)
             histories[source] = panel, ahead
     done = dict[InputFile, Answer]()
     for source, (series, paths) in _forecasts(model, job, histories, rows).items():

@@ -17,7 +17,6 @@ from informer.base.errors import InputError, counted, listed
 from informer.base.runtime import pick_device
 from informer.checkpoint.restore import restore_model
 from informer.config.data import date_problems
-from informer.data.history import Future, future_index
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows
 from informer.inference.reader import Reader
@@ -119,11 +118,6 @@ class TrainedModel:
                 " forecast fewer, or train on a longer step, such as days for hours"
             )
         return horizon
-
-    def check_future(self, series: Series, future: Future, horizon: int | str | None) -> None:
-        """Raise an InputError if the future covariates are too short for a forecast of `series`."""
-        ahead = future_index(series, self.sizes.offset + self.check_horizon(horizon, series))[self.sizes.offset :]
-        future.at(ahead, self.columns.future_covariates)
 
     def reach(self, horizon: int | str | None) -> int:
         """Rows after the history that a forecast covers: offset plus the horizon rounded up to a multiple of pred_len.

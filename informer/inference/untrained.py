@@ -28,8 +28,6 @@ from informer.read.time_columns import find_time_column
 
 log = logging.getLogger(__name__)
 
-NOTHING_FITTED = Rule()
-
 Subject = ZeroModel | TrainedPanel
 """A forecaster with the series of a table (`panel`) and what is known ahead of them (`futures`): `answers`, `forecast`,
 also with its sources, `held`, `rolling` and `skill`."""
@@ -99,14 +97,12 @@ def columns_ahead(
 def untrained(
     frame: Frame | bytes,
     config: DatasetConfig,
+    rule: Rule,
     *,
     name: str = "frame",
-    target: str | None = None,
     future: Frame | bytes | None = None,
-    named: Sequence[str] = (),
     most_series: int | None = None,
     device: str = "auto",
-    rule: Rule = NOTHING_FITTED,
     allows_new: bool = False,
 ) -> ZeroModel:
     """The pretrained network for a table. Reads it and the columns known ahead: those of `future`, or of its last rows,
@@ -115,19 +111,18 @@ def untrained(
     Args:
         frame, future: tables, paths of files, or CSV text.
         config: how to read them. A column that names the series is found.
+        rule: the column to forecast (None: all that are not known ahead), the columns known ahead, also without rows
+            ahead, for forecasts from earlier rows (empty: all that are), the usual horizon, and what was fitted before.
         name: name of the table in errors.
-        target: the column to forecast; None: all that are not known ahead.
-        named: the columns known ahead, also without rows ahead, for forecasts from earlier rows; empty: all that are.
         most_series: largest number of series; None: any.
         device: see `ZeroModel`.
-        rule: what was fitted before.
         allows_new: whether `future` may have series without history, see `informer.inference.cold`.
 
     Raises:
         InputError: a table cannot be read or has too many series, or `future` has no column of the history, or others.
     """
+    target, named = rule.target, rule.future_covariates if rule.terms is None else rule.terms.columns
     config = replace(config, target=target, series_col=config.series_col or rule.series_col)
-    named = rule.terms.columns if rule.terms is not None else named
     table = _table(frame, name, config)
     if not config.series_col and (column := series_column(table, config)):
         config = replace(config, series_col=column)
@@ -167,21 +162,18 @@ def untrained(
         targets, said = without_labels(panel[0], without(columns, names))
         if said:
             log.warning(f"{name}: {said}")
-    if not names:
-        return ZeroModel(panel, targets, device=device)
-    futures, new = list[Future](), dict[str, Future]()
-    if ahead is not None:
+    futures, new, holidays = list[Future](), dict[str, Future](), tuple(config.holidays)
+    if ahead is not None and names:
         whole = futures_of_table(coded(ahead, categories.labels), config, names)
         futures, new = whole.of_all(panel, {each.name for each in panel}, allows_new=allows_new)
-    categorical = tuple(name for name in names if name in config.categorical)
     model = ZeroModel(
         panel,
         targets,
         device=device,
-        known=Known(names, categorical, tuple(config.holidays)),
+        known=Known(names, tuple(name for name in names if name in config.categorical), holidays) if names else None,
         futures=futures,
         new=new,
-        categories=categories.labels,
+        categories=categories.labels if names else None,
     )
     model.use(rule)
     return model

@@ -112,7 +112,8 @@ class ZeroModel:
         return network_seasons(self.panel, self.columns)
 
     def use(self, rule: Rule) -> None:
-        """Forecast with effects that were fitted before, if the rule has some."""
+        """Forecast as far as a rule says, if it does, and with effects that were fitted before, if it has some."""
+        self.usual = rule.horizon
         if self.known is not None and rule.series:
             self._rule, self.kind, self.width = rule, rule.kind, rule.width
 
@@ -143,25 +144,24 @@ class ZeroModel:
         version = self.member.version
         return {NETWORK: version, EFFECTS: EFFECTS, BOTH: f"{EFFECTS} + {version}"}[self.kind]
 
-    def horizon(self, horizon: int | str | None) -> int | str:
-        """The horizon, for None the usual one, or the rows that are known ahead of every series.
-
-        Raises:
-            InputError: there is none, and nothing is known ahead.
-        """
-        if (horizon := self.usual_horizon if horizon is None else horizon) is None:
-            raise InputError('horizon: expected the rows to forecast, such as 24, or a span such as "2weeks"')
-        return horizon
-
     @property
     def usual_horizon(self) -> int | str | None:
         """The horizon that is taken without one; None if nothing says one."""
         return self.usual if self.usual is not None else rows_known(self.panel, self.futures) or None
 
+    def lengths(self, horizon: int | str | None, panel: Sequence[Series] | None = None) -> list[int]:
+        """The rows that are forecast of each series; without a horizon the usual one.
+
+        Raises:
+            InputError: there is no horizon.
+        """
+        if (far := self.usual_horizon if horizon is None else horizon) is None:
+            raise InputError('horizon: expected the rows to forecast, such as 24, or a span such as "2weeks"')
+        return [each.frequency.rows_of(far, each.timestamps) for each in (self.panel if panel is None else panel)]
+
     def steps(self, horizon: int | str | None) -> int:
         """The most rows that are forecast of a series."""
-        far = self.horizon(horizon)
-        return max(series.frequency.rows_of(far, series.timestamps) for series in self.panel)
+        return max(self.lengths(horizon))
 
     def parts(self, most: int) -> list["ZeroModel"]:
         """See `TrainedPanel.parts`; with columns known ahead one part, since effects are those of all series."""
@@ -214,7 +214,7 @@ class ZeroModel:
         """Forecast the rows after each series.
 
         Args:
-            horizon: rows to forecast, or a span or date, see `Frequency.rows_of`; None: see `horizon`. Beyond one pass
+            horizon: rows to forecast, or a span or date, see `Frequency.rows_of`; None: see `lengths`. Beyond one pass
                 by rolling.
             levels: interval levels in percent; a constant column has none.
             panel: of several series those that are forecast; None: all. `futures` are of these.
@@ -224,12 +224,12 @@ class ZeroModel:
         Raises:
             InputError: a column without any value in its last COUNTED rows, or less than a row to forecast.
         """
-        far, columns, panel = self.horizon(horizon), self.columns, self.panel if panel is None else panel
+        columns, panel = self.columns, self.panel if panel is None else panel
+        lengths = self.lengths(horizon, panel)
         if self.known is not None and self.kind != NETWORK and not self.futures:
             raise InputError(f"future: expected the rows ahead of {listed(self.known.columns)}, found none")
         if self.known is not None and self._effects is None and self._rule is None:
             self.evaluate(horizon)
-        lengths = [series.frequency.rows_of(far, series.timestamps) for series in panel]
         for series in panel:
             for column, history in zip(columns, column_values(series, columns).T, strict=True):
                 if not np.isfinite(history[-COUNTED:]).any():
@@ -346,8 +346,10 @@ class ZeroModel:
         from the first forecast that is scored on, a horizon apart unless `how.stride` says otherwise.
 
         Raises:
-            InputError: a series has too few rows.
+            InputError: a series has too few rows, or intervals are to be adaptive, which these are not.
         """
+        if how.adaptive:
+            raise InputError("adaptive: expected a trained model, found the pretrained network; leave it out")
         start = how.from_date
         steps, origins = self.steps(how.horizon), list[tuple[int, int]]()
         for place, series in enumerate(self.panel):

@@ -22,7 +22,7 @@ from informer.config.data import DatasetConfig, InputFormat
 from informer.config.fields import check, problems_of
 from informer.inference.model import Answer, TrainedModel, interval_notes
 from informer.inference.trained import TrainedPanel
-from informer.inference.untrained import NOTHING_FITTED, Subject, untrained
+from informer.inference.untrained import Subject, untrained
 from informer.members.zero import pretrained as load_pretrained
 from informer.read.dialect import find_encoding
 from informer.read.table import read_errors
@@ -125,7 +125,7 @@ def _check_text(text: str, settings: ServeConfig, read: int) -> None:
     check_size(settings, 1 + longest, cells, read, "body")
 
 
-def pretrained(settings: ServeConfig, name: str = ZERO, rule: Rule = NOTHING_FITTED) -> Model:
+def pretrained(settings: ServeConfig, name: str, rule: Rule) -> Model:
     """The pretrained network, for numeric columns of any table, with effects of those known ahead; or as in a file."""
     base = check(node_of(DatasetConfig, rule.dataset))
     member = load_pretrained(settings.device)
@@ -133,14 +133,14 @@ def pretrained(settings: ServeConfig, name: str = ZERO, rule: Rule = NOTHING_FIT
 
     def subject(frame: Source, future: Source | None, form: InputFormat, query: Query) -> Subject:
         model = untrained(
-            *(frame, form.applied_to(base)), name=query.name or FRAME, target=rule.target, future=future, rule=rule,
-            named=rule.future_covariates, most_series=settings.max_series, device=settings.device,
+            *(frame, form.applied_to(base), rule), name=query.name or FRAME, future=future,
+            most_series=settings.max_series, device=settings.device,
         )  # fmt: skip
-        model.usual = rule.horizon or (one_pass if model.known is None else None)
+        model.usual = model.usual or (one_pass if model.known is None else None)
         return model
 
     about = Description(
-        name=name, model=version, changed=version if rule is NOTHING_FITTED else rule.sha256[:12], seq_len=2,
+        name=name, model=version, changed=version if name == ZERO else rule.sha256[:12], seq_len=2,
         targets=[rule.target] if rule.target else [], future_covariates=rule.future_covariates,
         pred_len=one_pass, intervals=list(LEVELS),
     )  # fmt: skip
@@ -205,7 +205,7 @@ class Models:
             self._places[name] = location
         marks = {name: _marked(location) for name, location in self._places.items()}
         self._read = {name: (mark, trained(name, mark[0], settings)) for name, mark in marks.items()}
-        self._zero = pretrained(settings)
+        self._zero = pretrained(settings, ZERO, Rule())
         self.names = [*self._places, ZERO]
 
     def get(self, name: str) -> Model:

@@ -16,6 +16,7 @@ from informer import Forecaster, InputError, checkpoint
 from informer.checkpoint import restore_model
 from informer.data.windows import Batch, Windows
 from informer.inference.rescore import trained_data
+from informer.inference.trained import TrainedPanel
 from informer.inference.writing import table_of
 from informer.members.network import model_forecast
 from informer.scoring import residuals as conformal
@@ -93,7 +94,7 @@ def test_training_calibrates_on_the_later_half_of_validation(trained: Trained) -
     expected = expected * unit(np.abs(np.diff(values[300 - seq_len : 300], axis=0)).mean(0))
     scored = forecaster.trained.scored
     series = scored.reader.series(frame.iloc[:300], "frame")
-    found = table_of(series, scored.forecast(series, levels=[80]))
+    found = table_of(series, TrainedPanel(scored, lambda: [(series, [])]).forecast(levels=[80]))
     for i, name in enumerate(saved.targets):
         np.testing.assert_allclose(found[f"{name}_hi80"] - found[name], expected[:, i], rtol=1e-3, atol=1e-5)
         np.testing.assert_allclose(found[name] - found[f"{name}_lo80"], expected[:, i], rtol=1e-3, atol=1e-5)

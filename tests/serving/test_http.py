@@ -232,12 +232,14 @@ def test_the_pretrained_network_answers_without_a_model_file(served: Served) -> 
 
 
 def test_the_pretrained_network_reads_columns_known_ahead(served: Served) -> None:
-    """Against Python; red if the table under `future` is not read, or the horizon is not as far as it reaches."""
-    rows = history(3, 209)[["date", "price", "demand"]]
+    """Against Python; red if the table under `future` is not read, or the horizon is not as far as it reaches, or is
+    not limited then."""
+    rows = history(3, 320)[["date", "price", "demand"]]
     past, ahead = rows[:200], rows[200:].drop(columns="demand")
-    tables = {"frame": past.to_dict("list"), "future": ahead.to_dict("list")}
-    reply = served.table("?model=zero", **tables)
-    assert_equal(reply, Forecaster().predict(past, future=ahead))
+    reply = served.table("?model=zero", frame=past.to_dict("list"), future=ahead[:9].to_dict("list"))
+    assert_equal(reply, Forecaster().predict(past, future=ahead[:9]))
+    reply = served.table("?model=zero", frame=past.to_dict("list"), future=ahead.to_dict("list"))
+    assert (reply.status, reply.error) == (422, "horizon: expected at most 96, found 120")
 
 
 def test_answers_are_counted_and_logged_with_the_id_of_the_request(served: Served) -> None:
