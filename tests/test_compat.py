@@ -65,14 +65,6 @@ def test_train_output_loss_and_every_gradient_agree(case: str) -> None:
         torch.testing.assert_close(gradient, arrays[f"grad/{name}"], rtol=0, atol=1e-10, msg=name)
 
 
-def test_dataparallel_prefix_is_taken_off() -> None:
-    """Red without the `module.` rule."""
-    arrays, config = stored(CASES[0])
-    state = {f"module.{name[6:]}": value for name, value in arrays.items() if name.startswith("state/")}
-    model = from_informer2020(state, config).eval()
-    torch.testing.assert_close(model(*(arrays[name] for name in INPUTS)), arrays["eval_output"], rtol=0, atol=1e-10)
-
-
 def informer2020_state(config: dict) -> dict[str, torch.Tensor]:
     """Names and shapes that their constructors give, random values: written from their modules' definitions."""
     settings = DEFAULTS | config
@@ -187,21 +179,6 @@ def test_every_argument_combination_loads_whole(extra: dict) -> None:
     output = model(x[:, :12, :3], marks[:, :12], x[:, :9, :3], marks[:, :9])
     assert output.shape == (2, 4, 2)
     assert output.isfinite().all()
-
-
-def test_prob_draws_as_the_authors_code_does() -> None:
-    """Red if training drew anything but torch.randint(s, (l, n_sample)) from the global generator, once a layer."""
-    config = SMALL | {"attn": "prob", "embed": "timeF", "e_layers": 1, "d_layers": 1, "seq_len": 40, "factor": 1}
-    model = from_informer2020(informer2020_state(config), config).train()
-    marks = torch.zeros(1, 40, 4, dtype=torch.float64)
-    x = torch.randn(1, 40, 3, dtype=torch.float64)
-    torch.manual_seed(5)
-    model(x, marks, x[:, :9], marks[:, :9])
-    after = torch.rand(1)
-    torch.manual_seed(5)
-    torch.randint(40, (40, 4))  # the encoder's layer: factor * ceil(ln 40) = 4 keys a query
-    torch.randint(9, (9, 3))  # the decoder's self-attention: ceil(ln 9) = 3
-    assert torch.equal(after, torch.rand(1))
 
 
 @pytest.mark.parametrize(

@@ -220,11 +220,8 @@ def test_pictures_of_chosen_series_in_predict(run: Path, folder: Path) -> None:
     assert [path.name for path in Path("many").glob("*.png")] == ["west.forecast.png"]
 
 
-@pytest.mark.parametrize("command", ["predict", "predict many"])
-def test_a_series_that_is_not_there_is_one_line(command: str, run: Path, folder: Path) -> None:
-    name, _, many = command.partition(" ")
-    source = run.parent / "in" / ("" if many else "south.csv")
-    line = refusal(name, f"checkpoint={run}", f"input={source}", "output=out", "plot_series=[east]")
+def test_a_series_that_is_not_there_is_one_line(run: Path, folder: Path) -> None:
+    line = refusal("predict", f"checkpoint={run}", f"input={run.parent / 'in'}", "output=out", "plot_series=[east]")
     assert "plot_series=east: " in line
     assert "south" in line
     assert not list(folder.rglob("*.png"))

@@ -1,8 +1,6 @@
 """scripts/reproduce.py and reproduce_table.py: the cells of the paper, the runs they ask for, the table of them."""
 
 import json
-import subprocess
-from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 
@@ -72,54 +70,6 @@ def test_every_run_is_a_configuration(model: str) -> None:
             assert family["mix"] == (model in ("informer2020", "informer_full"))
             is_full = settings["attn"]["_target_"].endswith("FullAttention")
             assert is_full == (model == "informer_full")
-
-
-def test_a_finished_run_is_not_run_again(
-    scripts: Scripts, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Red if the row of a run does not keep it from being run."""
-    reproduce, reproduce_table = scripts
-    asked = []
-
-    def fails(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        asked.append(command)
-        return subprocess.CompletedProcess(command, 2)
-
-    monkeypatch.setattr(reproduce.subprocess, "run", fails)
-    monkeypatch.setattr(reproduce, "expected", lambda keys: "an hour")
-    cell = reproduce_cells.cells("M")[0]
-    jobs = [reproduce.Job(cell=cell, model="informer", seed=n, extra=("device=cpu",), folder=folder) for n in (0, 1, 2)]
-    finished = row(reproduce, command=jobs[0].command)
-    jobs[0].row_file.write_text(json.dumps(asdict(finished)))
-    jobs[1].run_dir.mkdir()
-    (jobs[1].run_dir / "config.yaml").write_text("")
-    assert reproduce.run_all(jobs, 1, Console()) == 2
-    assert len(asked) == 2
-    assert asked[0][3:] == [f"resume={jobs[1].run_dir}"]
-    assert {"dataset=ETTh1", "attn.factor=3", "device=cpu", "seed=2"} <= set(asked[1])
-    out = capsys.readouterr().out
-    assert "3 runs, 1 of them finished before" in out
-    assert "ETTh1_24_informer_2: an hour" in out
-    assert reproduce_table.read_rows(reproduce.Row, folder / reproduce.ROWS) == [finished]
-
-
-@pytest.mark.parametrize("begun", [True, False])
-def test_runs_of_other_settings_are_refused(scripts: Scripts, folder: Path, begun: bool) -> None:
-    """Fails if a row, or a stopped run, of other settings is used for the requested ones."""
-    reproduce, _ = scripts
-    older, newer = (
-        reproduce.Job(cell=reproduce_cells.cells("M")[0], model="informer", seed=0, extra=extra, folder=folder)
-        for extra in ((), ("optim.lr=1e-2",))
-    )
-    if begun:
-        older.run_dir.mkdir()
-        command = ["train.py", *older.keys, f"run_dir={older.run_dir}"]
-        (older.run_dir / "run.json").write_text(json.dumps({"command": command}))
-    else:
-        older.row_file.write_text(json.dumps(asdict(row(reproduce, command=older.command))))
-    older.check()
-    with pytest.raises(ValueError, match=r"optim.lr=1e-2.*take another --output"):
-        reproduce.run_all([newer], 1, Console())
 
 
 @pytest.mark.slow

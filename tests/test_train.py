@@ -73,20 +73,6 @@ def test_curves_agree_with_each_other(events: EventAccumulator, trained: Trained
     assert best.progress.best_loss == pytest.approx(min(point.value for point in events.Scalars("val/loss")))
 
 
-def test_hyper_parameters_with_final_metrics(events: EventAccumulator, trained: Trained) -> None:
-    plugin = events.summary_metadata
-    assert {"_hparams_/experiment", "_hparams_/session_start_info"} <= set(plugin)
-    content = plugin["_hparams_/session_start_info"].plugin_data.content
-    assert b"model.d_model" in content
-    assert b"test/mse" in plugin["_hparams_/experiment"].plugin_data.content
-    report = json.loads((trained.run_dir / "metrics.json").read_text())
-    overall = report["scores"]["informer"]["scaled"]["overall"]
-    assert events.Scalars("test/mse")[0].value == pytest.approx(overall["mse"])
-    assert events.Scalars("test/mae")[0].value == pytest.approx(overall["mae"])
-    in_units = report["scores"]["informer"]["original"]["overall"]
-    assert events.Scalars("test/wql")[0].value == pytest.approx(in_units["wql"])
-
-
 @pytest.mark.slow
 def test_the_saved_configuration_makes_the_same_run(folder: Path, trained: Trained) -> None:
     done("train", f"--config-dir={trained.run_dir}", "--config-name=config")

@@ -8,7 +8,6 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from informer.config.data import ScalerConfig, ScalerKind, Transform
-from informer.data.columns import Columns
 from informer.data.scaler import PanelScaler, Scaler
 
 VALUES = np.random.default_rng(3).normal([5.0, -200.0, 1e-3], [1.0, 30.0, 1e-4], (57, 3))
@@ -63,29 +62,6 @@ def test_a_series_own_scaler_sees_its_rows_alone_and_survives_plain_text(kind: S
         np.testing.assert_allclose(own.of("new", VALUES).transform(VALUES), expected(kind, VALUES), atol=1e-12)
 
 
-def test_constants_are_named_with_their_series() -> None:
-    parts = {name: np.full((9, 1), 2.0) for name in "abcd"} | {"e": VALUES[:9, :1]}
-    note = PanelScaler.fit(ScalerConfig(per_series=True), parts).constant_note(Columns(inputs=("y",), targets=("y",)))
-    assert note.startswith("y of a, b, c and 1 more: constant in training, ")
-
-
-@pytest.mark.parametrize(("part", "value"), [("center", -1.0), ("center", -(2.0**63)), ("scale", 0.5)])
-@pytest.mark.parametrize("shared", [True, False])
-def test_scaled_categories_are_refused(part: str, value: float, shared: bool) -> None:
-    """Fails if a file can change the codes of categories to values outside their table."""
-    one = {"kind": "standard", "center": [3.0, 0.0], "scale": [2.0, 1.0], "constant": []}
-    state = {
-        "kind": "standard",
-        "shared": one if shared else None,
-        "by_series": {} if shared else {"a": one},
-        "codes": [1],
-    }
-    assert PanelScaler.model_validate(state).codes == [1]
-    one[part] = [one[part][0], value]
-    with pytest.raises(ValueError, match="expected the numbers of categories unscaled"):
-        PanelScaler.model_validate(state)
-
-
 @pytest.mark.parametrize("kind", ["standard", "minmax", "robust"])
 @pytest.mark.parametrize("size", [1e-300, 1e-160, 1e-20, 1e-9])
 def test_small_values_are_no_constant(kind: ScalerKind, size: float) -> None:
@@ -127,13 +103,3 @@ def test_series_have_their_own_scales_and_one_transform() -> None:
         np.testing.assert_allclose(panel.of(name, rows).transform(rows)[:, 0], expected, atol=1e-12)
     parts["c"] = -parts["c"]
     assert all(scaler.power is None for scaler in fitted("sqrt", **parts).by_series.values())
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("power", [0.3, 1.0, 1.0]), ("power", [0.5, 1.0]), ("untransformed_scale", [0.0, 1.0, 1.0]), ("power", None)],
-)
-def test_a_transform_that_no_scaler_has_is_refused(name: str, value: list[float]) -> None:
-    state = fitted("sqrt").of("x", ROOTED).model_dump(mode="json") | {name: value}
-    with pytest.raises(ValueError, match="a power among"):
-        Scaler.model_validate(state)

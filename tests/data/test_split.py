@@ -4,8 +4,7 @@ import pandas as pd
 import pytest
 
 from informer import InputError
-from informer.config.compose import settings_of
-from informer.config.data import DatasetConfig, SplitConfig
+from informer.config.data import SplitConfig
 from informer.config.model import WindowSizes
 from informer.data import Frequency
 from informer.read.split import cut_rows, shortage
@@ -68,33 +67,3 @@ def test_a_date_that_a_clock_change_leaves_out() -> None:
     timestamps = pd.date_range("2024-09-01", periods=600, freq="h", tz="America/Santiago")
     split = cut_rows(timestamps, Frequency.parse("h"), config("dates", "2024-09-08", "2024-09-20", None))
     assert timestamps[split.val.start] == pd.Timestamp("2024-09-08T01:00-03:00")
-
-
-@pytest.mark.parametrize(("pred_len", "least"), [(24, 224), (96, 944), (720, 7184)])
-def test_the_least_ratio_that_works_is_named(pred_len: int, least: int) -> None:
-    """70/10/20 and a history of 96 rows; the numbers follow from 0.1 n >= pred_len and 0.7 n >= 96 + pred_len."""
-    sizes = WindowSizes(seq_len=96, label_len=48, pred_len=pred_len)
-    ratio = config("ratio", 0.7, 0.1, 0.2)
-    with pytest.raises(InputError, match=f"at least {least} in all"):
-        cut(least - 1, "h", ratio, sizes)
-    cut(least, "h", ratio, sizes)
-
-
-def test_too_short_parts_are_told_with_rows_needed_and_found() -> None:
-    with pytest.raises(InputError, match=r"series: 20 rows .* train needs 5, has 4; test needs 2, has 1"):
-        cut(20, "h", config("rows", 4, 15, 1))
-    with pytest.raises(InputError, match=r"at least 30 in all"):
-        cut(20, "h", config("rows", 10, 10, 10))
-    with pytest.raises(InputError, match=r"at least 600 in all"):
-        cut(599, "D", config("months", 12, 4, 4))
-
-
-def test_months_of_a_calendar_step_are_refused() -> None:
-    with pytest.raises(InputError, match="months of 30 days, which rows of frequency B"):
-        cut(1000, "B", config("months", 12, 4, 4))
-
-
-def test_the_schema_takes_what_a_command_line_gives() -> None:
-    words = ["split.kind=dates", "split.train=2020-02-01", "split.val=2020-03-01", "split.test=null"]
-    split = settings_of(DatasetConfig, words).split
-    assert cut(100, "D", split) == [(0, 31), (31, 60), (60, 100)]

@@ -4,8 +4,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from informer.checkpoint import attention_node, build_model
-from informer.networks import InformerConfig, ModelDims
 from informer.networks.layers.encoder import Distil
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.ops import fast
@@ -52,24 +50,3 @@ def test_a_penalty_on_the_gradient_is_torchs_or_an_error(name: str) -> None:
                 ends.append(penalty(layer, x).item())
             slope = (ends[0] - ends[1]) / (2 * step)
             assert (gradient * direction).sum().item() == pytest.approx(slope, rel=1e-5)
-
-
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
-@pytest.mark.parametrize("attn", ["prob", "linear", "longformer", "vq", "reformer"])
-def test_a_network_has_second_derivatives_without_fast_forms(attn: str, dropout: float) -> None:
-    """Red if any layer ignores the switch; torch's fused attention, which is taken without dropout, has none."""
-    torch.manual_seed(0)
-    dims = ModelDims(enc_in=3, c_out=2, mark_sizes=(1,), seq_len=24, label_len=6, pred_len=6)
-    config = InformerConfig(d_model=8, n_heads=2, d_ff=12, encoder_stacks=[2], decoder_layers=1, dropout=dropout)
-    slots = {"attn": attention_node(attn), "decoder_attn": attention_node(attn), "cross_attn": attention_node("full")}
-    network = build_model(config, dims, **slots)
-    history, *others = (torch.randn(2, *shape) for shape in ((24, 3), (24, 1), (12, 3), (12, 1)))
-
-    def of_history(x: Tensor) -> Tensor:
-        return network(x, *others)
-
-    with fast.forms(whole=500, cached=500), pytest.raises(RuntimeError, match="second derivatives"):
-        penalty(of_history, history)
-    with fast.forms(on=False, whole=500, cached=500):
-        penalty(of_history, history).backward()
-    assert sum(p.grad is not None and bool(p.grad.any()) for p in network.parameters()) > 10
