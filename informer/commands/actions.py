@@ -3,12 +3,10 @@
 Paths are looked up first: what the functions import takes seconds, and a wrong path is refused at once.
 """
 
-import json
-import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
@@ -18,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from informer.base import start
-from informer.base.console import EXIT_USER_ERROR, folding_table, main_console, say
+from informer.base.console import EXIT_USER_ERROR, main_console, say
 from informer.base.errors import FileError, InputError
 from informer.base.progress import shown
 from informer.checkpoint.paths import locate, resolve_latest, unfinished_note
@@ -119,8 +117,9 @@ def train(settings: TrainConfig) -> Answer:
             new = RunFolder.new(Path(RUNS) / _run_name(settings))
             with new if named is None else nullcontext(RunFolder(Path(named))) as folder:
                 evaluation = run.train(settings, folder, console)
-                if evaluation is not None:
-                    leave_row(folder.path, evaluation)
+                jobs = os.environ.get(JOBS)
+                if evaluation is not None and number is not None and jobs is not None and Path(jobs).is_dir():
+                    Path(jobs, f"{number:06d}").write_text(str(folder.path), encoding="utf-8")
     except start.Interrupted as interrupted:
         sys.exit(interrupted.exit_status)
     return Answer({"run": folder.path} | _scores(evaluation))
@@ -293,58 +292,22 @@ def export(settings: commands.ExportConfig) -> Answer:
     return Answer({"model": exporting.export(settings, main_console())})
 
 
-ROWS = "INFORMER_MULTIRUN_ROWS"
-"""Environment variable with the folder of the rows of a `--multirun`'s closing table. A launcher may run jobs in other
-processes, so each job writes its row to a file there; jobs on machines without this folder write none."""
+JOBS = "INFORMER_MULTIRUN_JOBS"
+"""Environment variable with a folder of files that name the runs of a `--multirun`. A launcher may run jobs in other
+processes, so each job writes its own; jobs on machines without this folder write none."""
 
 
 @contextmanager
-def closing_table() -> Iterator[None]:
-    """Print a table of the finished jobs at the end of a `--multirun`, also if a job fails."""
+def compared_at_the_end() -> Iterator[None]:
+    """Compare the finished jobs at the end of a `--multirun`, also if a job fails."""
     if not any(re.fullmatch(r"-m|--multirun", word) for word in sys.argv[1:]):
         yield
         return
     with TemporaryDirectory() as folder:
-        os.environ[ROWS] = folder
+        os.environ[JOBS] = folder
         try:
             yield
         finally:
-            del os.environ[ROWS]
-            _print_jobs([json.loads(path.read_text(encoding="utf-8")) for path in sorted(Path(folder).glob("*.json"))])
-
-
-def leave_row(run_dir: Path, evaluation: "Scores") -> None:
-    """Write the scores of a finished job for the final table."""
-    from informer import checkpoint
-    from informer.config.hydra_compose import job_number, job_overrides
-
-    number, folder = job_number(), os.environ.get(ROWS)
-    if number is None or folder is None or not Path(folder).is_dir():
-        return
-    scores = evaluation.overall(evaluation.model)
-    row = {
-        "overrides": job_overrides(),
-        "val_loss": checkpoint.load(run_dir).progress.best_loss,
-        "mse": scores["mse"],
-        "mae": scores["mae"],
-        "skill": evaluation.skill,
-        "run": str(run_dir),
-    }
-    (Path(folder) / f"{number:06d}.json").write_text(json.dumps(row), encoding="utf-8")
-
-
-def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
-    if not rows:
-        return
-    common = set.intersection(*(set(row["overrides"]) for row in rows))
-    cells = []
-    for row in sorted(rows, key=lambda row: (math.isnan(row["skill"]), -row["skill"])):
-        numbers = [f"{row[name]:.4g}" for name in ("val_loss", "mse", "mae")]
-        differs = " ".join(word for word in row["overrides"] if word not in common)
-        cells.append([differs, *numbers, f"{100 * row['skill']:+.1f} %", row["run"]])
-    head = ("what differs", "val loss", "test MSE", "test MAE", "skill", "run folder")
-    main_console().print(folding_table(head, cells, numbers=range(1, 5)))
-    if sum(Path(row["run"]).is_dir() for row in rows) > 1:
-        from informer.report.runs import print_over_seeds, read_runs
-
-        print_over_seeds(read_runs(Path(row["run"]) for row in rows)[0], main_console())
+            del os.environ[JOBS]
+            if finished := [path.read_text(encoding="utf-8") for path in sorted(Path(folder).iterdir())]:
+                compare(commands.CompareConfig(runs=finished))

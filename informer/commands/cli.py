@@ -95,10 +95,10 @@ def _run(name: str, answers: "list[Answer]") -> None:
     schema, further = settings_class(name), [*groups(), "horizon"] if name == "train" else []
     sys.argv[1:] = with_keys(name, settings_words(sys.argv[1:], [*keys_of(schema), *further]))
     if name == "train":
-        from informer.commands.actions import closing_table
+        from informer.commands.actions import compared_at_the_end
         from informer.config.hydra_compose import run_train
 
-        with closing_table():
+        with compared_at_the_end():
             run_train(sys.argv[1:], lambda settings: answers.append(action_of(name)(settings)))
     else:
         run_command(schema, sys.argv[1:], lambda settings: answers.append(action_of(name)(settings)))

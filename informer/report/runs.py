@@ -2,6 +2,7 @@
 narrow for any number of runs."""
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from itertools import groupby
@@ -11,9 +12,10 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
+from informer import checkpoint
 from informer.base.console import folding_table, say
 from informer.base.errors import FileError, InputError, counted, listed, printable, signed_percent
-from informer.checkpoint.paths import CONFIG, LAST, METRICS_FILE, read_facts, resolve_latest
+from informer.checkpoint.paths import BEST, CONFIG, LAST, METRICS_FILE, read_facts, resolve_latest
 from informer.config.commands import CompareConfig
 from informer.config.conversion import flat, read_saved_yaml, with_nan
 from informer.config.data import PUBLISHED
@@ -26,7 +28,7 @@ NO_VALUE = "–"
 """Stands for the value of runs that do not have the setting."""
 OWN_KEYS = {"run_dir", "defaults", "resume", "device", "data_dir", "decoder_attn_reason"}
 """Configuration keys that do not affect training."""
-SHOWN = ["mse", "mae", "mase"]
+SHOWN = ["val_loss", "mse", "mae"]
 TIMED = re.compile(r"\d{4}-\d\d-\d\d_")
 """How the names of run directories begin that the commands choose; they contain model and target."""
 MOST_CELL, MOST_NAMED = 200, 5
@@ -44,7 +46,7 @@ def compare(settings: CompareConfig, console: Console) -> pd.DataFrame:
         (str(number), run["name"], signed_percent(run["skill"]), *map(shown, run[SHOWN]))
         for number, run in runs.iterrows()
     ]
-    head = ("", "run", "skill", *map(str.upper, SHOWN))
+    head = ("", "run", "skill", "val", "MSE", "MAE")
     console.print(folding_table(head, rows, numbers=[0, *range(2, len(head))]))
     for line in notes:
         say(console, line)
@@ -131,9 +133,9 @@ def read_runs(paths: Iterable[Path]) -> tuple[pd.DataFrame, list[str]]:
 
     Returns:
         The runs, numbered from 1, best skill first. `folder`; `name`: that of its folder; if the user chose it,
-        followed by model and target, as in the names of the commands; `skill` against its best baseline; overall
-        scores, scaled; `settings` by dotted key; `task`: data, horizon and test windows, since only runs of the same
-        task are comparable; `fallback`: why its decoder has another mechanism than was chosen, or empty.
+        followed by model and target, as in the names of the commands; `skill` against its best baseline; the lowest
+        `val_loss`; overall scores, scaled; `settings` by dotted key; `task`: data, horizon and test windows, since only
+        runs of the same task are comparable; `fallback`: why its decoder has another mechanism than was chosen.
 
     Raises:
         InputError: none of them has scores.
@@ -200,7 +202,9 @@ def _read(folder: Path) -> dict[str, Any]:
         task = (data, len(scores["by_step"]["mse"]), saved["windows"], *columns)
         about = {"folder": folder, "name": f"{folder.name}{made_of}", "skill": saved["skill"], "settings": settings}
         fallback = str(config.get("decoder_attn_reason") or "")
-        return about | {metric: scores["overall"][metric] for metric in SHOWN} | {"task": task, "fallback": fallback}
+        val_loss = checkpoint.load(folder).progress.best_loss if (folder / BEST).exists() else math.nan
+        errors = {metric: scores["overall"][metric] for metric in SHOWN[1:]}
+        return about | {"val_loss": val_loss, **errors, "task": task, "fallback": fallback}
     except InputError as error:
         raise FileError(f"damaged: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
