@@ -29,7 +29,7 @@ def write(name: str, folder: Path) -> None:
     later = frame[place < LATER]
     frame[place >= LATER].to_csv(folder / f"{name}.csv", index=False)
     later.to_csv(folder / f"{name}.newer.csv", index=False)
-    later[[column for column in ("time", "promo", "heat", "day_kind") if column in later]].to_csv(
+    later[[column for column in ("time", "store", "promo", "heat", "day_kind") if column in later]].to_csv(
         folder / f"{name}.future.csv", index=False
     )
     guess = later.drop(columns=["region", "size"], errors="ignore")
@@ -112,3 +112,16 @@ def months(rng: np.random.Generator) -> pd.DataFrame:
     n = 144 + LATER
     orders = np.linspace(100, 180, n) * (1 + 0.2 * _wave(n, 12)) + rng.normal(0, 14, n)
     return pd.DataFrame({"time": _times(n, "MS"), "orders": orders})
+
+
+@_input("seq_len=24 label_len=12 pred_len=6 dataset.series_col=store targets=[sales] future_covariates=[promo,heat]")
+def shops(rng: np.random.Generator) -> pd.DataFrame:
+    """Five stores of 130 days with columns known ahead, and a new one, which has rows ahead only."""
+    parts = []
+    for k, n in enumerate([130] * 5 + [0]):
+        n += LATER
+        promo, heat = rng.binomial(1, 0.2, n), 10 + 5 * _wave(n, 30, k / 5)
+        sales = (100.0 + 50 * k) * (1 + 0.3 * promo + 0.02 * heat + 0.1 * _wave(n, 7) + rng.normal(0, 0.03, n))
+        columns = {"time": _times(130 + LATER, "D")[-n:], "store": f"s{k}", "sales": sales, "promo": promo}
+        parts.append(pd.DataFrame(columns | {"heat": heat}))
+    return pd.concat(parts, ignore_index=True)

@@ -66,6 +66,18 @@ def test_a_table_with_ds_has_its_values_in_y(folder: Path, truth: pd.DataFrame) 
     assert json.loads(Path("scores/scores.json").read_text())["overall"]["forecast"]["mae"] == pytest.approx(0.5)
 
 
+def test_a_history_whose_times_are_seconds_late_is_on_a_grid(folder: Path, truth: pd.DataFrame) -> None:
+    """Red if the seasonal naive is not that of the full hours, or the history is refused."""
+    words = written(folder, truth, "wide")
+    history = pd.read_csv("history.csv", parse_dates=["time"])
+    done("score", *words, "output=exact")
+    history["time"] += pd.to_timedelta(np.random.default_rng(1).integers(0, 4, len(history)), unit="s")
+    history.to_csv("history.csv", index=False)
+    done("score", *words, "output=late")
+    exact, late = (json.loads(Path(name, "scores.json").read_text())["overall"] for name in ("exact", "late"))
+    assert late == exact
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
