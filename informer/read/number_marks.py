@@ -101,8 +101,8 @@ def amounts(texts: pd.Series) -> tuple[np.ndarray, str] | None:
         return None
     decimal, thousands, is_settled = find_marks("\n".join(["", *written]), "\t")
     if not is_settled and (either := written.str.extract(r"([.,])", expand=False).dropna()).any():
-        currencies = used[0] | {unit for unit in used[1] if re.fullmatch(_CURRENCY, unit)}
-        if not currencies and not (parts["open"] == "(").any():
+        is_money = any(re.fullmatch(_CURRENCY, sign) for sign in used[0] | used[1])
+        if not is_money and not (parts["open"] == "(").any():
             return None
         thousands = either.iloc[0]  # money has no three decimals
         decimal = "." if thousands == "," else ","

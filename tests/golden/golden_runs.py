@@ -46,7 +46,9 @@ RUNS: dict[str, tuple[str, ...]] = {
     ),
     "zero_gaps": ("gaps", f"{ZERO} horizon=30 dataset.fill=mask dataset.frequency=h"),
     "zero_months": ("months", f"{ZERO} horizon=12 intervals=[50]"),
-    "zero_new": ("shops", "forecast shops.csv horizon=10 dataset.series_col=store target=sales future=shops.future.csv"),
+    "zero_new": (
+        "shops", "forecast {}.csv horizon=10 dataset.series_col=store target=sales future=shops.future.csv",
+    ),
     "zero_family": ("months", "train model=zero", FURTHER, ROLLING),
     "stored_full": ("hours", IMPORT.format("informer_full_timef --attn full"), AHEAD, "predict horizon=30"),
     "stored_prob": ("hours", IMPORT.format("informer_full_timef --attn prob"), ROLLING),
