@@ -26,7 +26,7 @@ from informer import checkpoint as checkpoints
 from informer.base.errors import FileError, InputError, listed, with_addresses
 from informer.base.progress import shown
 from informer.checkpoint import hub
-from informer.checkpoint.format import Rule, read
+from informer.checkpoint.format import Rule
 from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
 from informer.config.commands import PredictConfig, WithSums, levels_of, listed_names
 from informer.config.conversion import node_of
@@ -37,7 +37,7 @@ from informer.config.training import TrainConfig, tuning
 from informer.data.dataset import read_dataset
 from informer.data.diagnosis import series_column
 from informer.data.history import Future
-from informer.inference.model import TrainedModel
+from informer.inference.model import TrainedModel, loaded
 from informer.inference.totals import LEVELS, totals
 from informer.inference.trained import TrainedPanel
 from informer.inference.untrained import Subject, untrained
@@ -237,12 +237,11 @@ class Forecaster:
         Raises:
             InputError: no readable checkpoint, or the device is not available.
         """
-        content = read(forecasting_checkpoint(path))
-        if isinstance(content, Rule):
-            forecaster = cls(device=device, **{name: getattr(content, name) for name in OF_TABLES if name != "device"})
-            forecaster._rule = content
+        trained = loaded(forecasting_checkpoint(path), device)
+        if isinstance(trained, Rule):
+            forecaster = cls(device=device, **{name: getattr(trained, name) for name in OF_TABLES if name != "device"})
+            forecaster._rule = trained
             return forecaster
-        trained = TrainedModel(content, device=device)
         forecaster = cls(trained.model.family)
         forecaster._trained = trained
         scores = Path(path) / METRICS_FILE

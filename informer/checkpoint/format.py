@@ -300,7 +300,9 @@ def load(path: Path) -> Checkpoint:
     content = read(path)
     if isinstance(content, Rule):
         what = f"{path}, the pretrained network with its settings"
-        raise FileError(f"checkpoint: expected a trained model, found {what}; Forecaster.load and serve read it")
+        raise FileError(
+            f"checkpoint: expected a trained model, found {what}; Forecaster.load, explain and serve read it"
+        )
     return content
 
 

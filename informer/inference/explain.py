@@ -29,12 +29,14 @@ from informer.checkpoint.format import Checkpoint, Rule, load
 from informer.checkpoint.paths import EXPLAINED, PAGE, forecasting_checkpoint, locate, only_output
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import EvalDataset, ExplainConfig
+from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig
+from informer.config.fields import check
 from informer.data.history import Future
 from informer.data.recorded import Recorded, find_again
 from informer.data.windows import Batch, Windows
 from informer.inference.job import name_sources
-from informer.inference.model import TrainedModel
+from informer.inference.model import TrainedModel, loaded
 from informer.inference.rescore import trained_data
 from informer.inference.sources import SOURCES, place_of
 from informer.inference.trained import TrainedPanel
@@ -187,15 +189,15 @@ def _files(saved: Checkpoint, location: str | None) -> list[Path]:
 
 
 def _subject(
-    settings: ExplainConfig, model: TrainedModel | None, location: str | None, future: str | None
+    settings: ExplainConfig, model: TrainedModel | Rule, location: str | None, future: str | None
 ) -> tuple[Subject, list[Path]]:
     """A trained model for some files, or the pretrained network for one; and the files."""
-    if model is None:
+    if isinstance(model, Rule):
         if location is None:
             raise InputError("input: expected a file to forecast, since the pretrained network has no data of training")
-        config, path = settings.dataset.applied_to(DatasetConfig()), expanded(location)
-        rule, ahead = Rule(target=settings.target), None if future is None else expanded(future)
-        return untrained(path, config, rule, name=name_of(path), future=ahead, device=settings.device), [path]
+        base, path = check(node_of(DatasetConfig, model.dataset)), expanded(location)
+        config, ahead = settings.dataset.applied_to(base), None if future is None else expanded(future)
+        return untrained(path, config, model, name=name_of(path), future=ahead, device=settings.device), [path]
     files = _files(model.checkpoint, location)
     reader, tables = model.reader, list[tuple[list[Series], list[Future]]]()
     for path, name, ahead in name_sources(files, future):
@@ -232,9 +234,10 @@ def explain(settings: ExplainConfig, console: Console) -> Explained:
         InputError: no readable checkpoint or input, or a change of a column that the model does not read ahead.
     """
     with logging_to(console), ExitStack() as held:
-        model, folder = None, Path()
+        model: TrainedModel | Rule = Rule(target=settings.target)
+        folder = Path()
         if settings.checkpoint != ZERO:
-            model = TrainedModel.load(forecasting_checkpoint(settings.checkpoint), device=settings.device)
+            model = loaded(forecasting_checkpoint(settings.checkpoint), settings.device)
             folder = locate(settings.checkpoint).parent
         subject, inputs = _subject(settings, model, settings.input, settings.future)
         output = Path(settings.output) if settings.output else folder / EXPLAINED

@@ -15,6 +15,7 @@ import torch
 from informer import checkpoint as checkpoints
 from informer.base.errors import InputError, counted, listed
 from informer.base.runtime import pick_device
+from informer.checkpoint.format import Rule, read
 from informer.checkpoint.restore import restore_model
 from informer.config.data import date_problems
 from informer.data.store import build_store, with_columns
@@ -203,6 +204,13 @@ class TrainedModel:
             calibration.check(level)
         for note in interval_notes(self.checkpoint, calibration, levels, self.check_horizon(horizon)):
             self._warn(note)
+
+
+def loaded(path: Path, device: str) -> TrainedModel | Rule:
+    """The content of a model file, which may be the pretrained network with its settings; errors as of
+    `TrainedModel.load`."""
+    content = read(path)
+    return content if isinstance(content, Rule) else TrainedModel(content, device=device)
 
 
 def interval_notes(

@@ -14,13 +14,12 @@ import pandas as pd
 from informer.base.errors import InputError, listed
 from informer.base.files import fingerprint
 from informer.checkpoint.format import Rule
-from informer.checkpoint.format import read as read_file
 from informer.checkpoint.paths import forecasting_checkpoint, locate
 from informer.config.commands import ServeConfig
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, InputFormat
 from informer.config.fields import check, problems_of
-from informer.inference.model import Answer, TrainedModel, interval_notes
+from informer.inference.model import Answer, interval_notes, loaded
 from informer.inference.trained import TrainedPanel
 from informer.inference.untrained import Subject, untrained
 from informer.members.zero import pretrained as load_pretrained
@@ -149,10 +148,9 @@ def pretrained(settings: ServeConfig, name: str, rule: Rule) -> Model:
 
 def trained(name: str, path: Path, settings: ServeConfig) -> Model:
     """A trained model."""
-    content = read_file(path)
-    if isinstance(content, Rule):
-        return pretrained(settings, name, content)
-    model = TrainedModel(content, device=settings.device)
+    model = loaded(path, settings.device)
+    if isinstance(model, Rule):
+        return pretrained(settings, name, model)
     reader, columns, calibration, checkpoint = model.reader, model.columns, model.calibration, model.checkpoint
     reader.most_series = settings.max_series
 

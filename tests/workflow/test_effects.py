@@ -127,8 +127,8 @@ def test_an_explanation_has_each_column_known_ahead(panel: tuple[pd.DataFrame, p
 
 
 def test_effects_are_saved_and_loaded(panel: tuple[pd.DataFrame, pd.Series]) -> None:
-    """Red if a saved forecaster forecasts otherwise, or reads other codes where a text is rare; if it is damaged
-    and no one sees it; or if a series or a column that effects are not of is passed over."""
+    """Red if a saved forecaster forecasts or explains otherwise, or reads other codes where a text is rare; if it is
+    damaged and no one sees it; or if a series or a column that effects are not of is passed over."""
     fitted = Forecaster(target="sales", dataset={"fill": "linear"}).fit("continued.csv")
     fitted.save("rule.safetensors")
     loaded = Forecaster.load("rule.safetensors")
@@ -140,6 +140,9 @@ def test_effects_are_saved_and_loaded(panel: tuple[pd.DataFrame, pd.Series]) -> 
     past = pd.read_csv("past.csv")
     one = loaded.predict(past[past["shop"] == "s2"][-40:], future=ahead[ahead["shop"] == "s2"])
     assert np.abs(one["sales"] / expected["sales"][2 * AHEAD : 3 * AHEAD].to_numpy() - 1).max() < 0.2, "its own effects"
+    done("explain", "past.csv", "checkpoint=rule.safetensors", "future=next.csv", "output=why")
+    sums = pd.read_csv("why/explanation.csv").groupby(["shop", "date"], sort=False)["value"].sum()
+    np.testing.assert_allclose(sums, expected["sales"], rtol=1e-9)
     for table, future, error in (
         (past, None, "future: expected the rows ahead of promo, found none"),
         (
