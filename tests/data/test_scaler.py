@@ -103,3 +103,21 @@ def test_series_have_their_own_scales_and_one_transform() -> None:
         np.testing.assert_allclose(panel.of(name, rows).transform(rows)[:, 0], expected, atol=1e-12)
     parts["c"] = -parts["c"]
     assert all(scaler.power is None for scaler in fitted("sqrt", **parts).by_series.values())
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"power": [0.3, 1.0, 1.0]}, "a power among"),
+        ({"untransformed_scale": [0.0, 1.0, 1.0]}, "a power among"),
+        ({"power": None}, "a power among"),
+        ({"center": [0.0, 0.0, -1.0]}, "the numbers of categories unscaled"),
+    ],
+)
+def test_a_file_with_what_no_scaler_has_is_refused(changed: dict[str, list[float] | None], words: str) -> None:
+    """Red if a file can change the codes of categories to values outside their table."""
+    one = fitted("sqrt").of("x", ROOTED).model_dump(mode="json") | {"scale": [2.0, 2.0, 1.0], "center": [1.0, 1.0, 0.0]}
+    state = {"kind": "standard", "by_series": {}, "codes": [2]}
+    assert PanelScaler.model_validate({**state, "shared": one}).codes == [2]
+    with pytest.raises(ValueError, match=words):
+        PanelScaler.model_validate({**state, "shared": one | changed})

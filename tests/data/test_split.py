@@ -31,6 +31,8 @@ def test_months_have_thirty_days(freq: str, per_month: int) -> None:
         (12 * per_month, 16 * per_month),
         (16 * per_month, 20 * per_month),
     ]
+    with pytest.raises(InputError, match="months of 30 days, which rows of frequency B"):
+        cut(n, "B", config("months", 12, 4, 4))
 
 
 @pytest.mark.parametrize("n", [100, 101, 109, 35064, 26304])

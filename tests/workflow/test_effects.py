@@ -225,7 +225,13 @@ def test_values_far_outside_the_history_are_named(folder: Path) -> None:
     said = "column promo: 1 of 7 rows ahead are far outside its history, such as 100; it was 0 to 1"
     assert said in lines_of(*words, "output=out")["Data"]
     assert pd.read_csv("out/forecasts/past.forecast.csv")["sales"].max() < 300
-    assert said in lines_of(*words, "output=trained", "model=linear")["Data"]
+    assert said in lines_of(*words, "output=trained", "model=linear", "total=true")["Data"]
+    total, found = (pd.read_csv(f"trained/{name}.csv") for name in ("totals", "forecasts/past.forecast"))
+    np.testing.assert_allclose(total["value"].iloc[-1], found["sales"].sum(), rtol=0.05)
+    expected = (
+        "future_covariates: expected their values for the rows to forecast, in rows at the end without the target"
+    )
+    assert expected in refusal("forecast", *words[:-1], "future_covariates=[promo]", "output=no", "model=linear")
 
 
 def new_shops() -> tuple[pd.DataFrame, list[str], pd.Timestamp]:
