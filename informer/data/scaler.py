@@ -111,10 +111,6 @@ class Scaler(BaseModel):
         """Data units to scaled units."""
         return (powered(values, self.power) - self.center) / self.scale
 
-    def standard(self, values: Float64[np.ndarray, "*t c"]) -> Float64[np.ndarray, "*t c"]:
-        """Data units to scaled units without the transform, up to a constant; see `DataUnits.standard`."""
-        return self.transform(values) if self.untransformed_scale is None else values / self.untransformed_scale
-
     def without(self, columns: Sequence[int]) -> "Scaler":
         """A copy that does not scale these columns."""
         own = ~np.isin(np.arange(self.center.size), columns)

@@ -6,12 +6,11 @@ covariates are zero and future covariates have their known values. A batch is on
 code per sample. Missing values (dataset.fill=mask) stay NaN; windows with too few observed rows are left out.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -49,10 +48,6 @@ class DataUnits(NamedTuple):
         """Values before scaling, still transformed."""
         return scaled.to(self.scale.device).double() * self.scale[:, None] + self.center[:, None]
 
-    def scaled(self, unscaled: Float[Tensor, "b h n"]) -> Float64[Tensor, "b h n"]:
-        """The inverse of `unscaled`."""
-        return (unscaled - self.center[:, None]) / self.scale[:, None]
-
     def untransformed(self, unscaled: Float64[Tensor, "b h n"]) -> Float64[Tensor, "b h n"]:
         """Values in data units, from those of `unscaled`."""
         return unscaled if self.power is None else torch.copysign(unscaled.abs() ** (1 / self.power[:, None]), unscaled)
@@ -65,11 +60,6 @@ class DataUnits(NamedTuple):
         """Values whose differences are in scaled units without the transform, so that errors of models with and without
         one compare. Unchanged if there is no transform; otherwise data units divided by `untransformed_scale`."""
         return scaled if self.untransformed_scale is None else self.original(scaled) / self.untransformed_scale[:, None]
-
-    def split(self, n_windows: int) -> Iterator["DataUnits"]:
-        """Units of consecutive windows, `n_windows` at a time."""
-        for begin in range(0, len(self.scale), n_windows):
-            yield self.mapped(itemgetter(slice(begin, begin + n_windows)))
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> "DataUnits":
         """Units with every part changed by the same function."""
@@ -215,11 +205,6 @@ class Windows:
     def series(self, indices: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
         """Index in the panel of each window's series."""
         return self.store.series_of(self.starts[indices.to(self.starts.device)])
-
-    def batches(self, batch_size: int) -> Iterator[Batch]:
-        """Batches of all windows; the last may be smaller."""
-        for indices in torch.arange(len(self), device=self.starts.device).split(batch_size):
-            yield self.batch(indices)
 
 
 def _gather(table: Float[Tensor, "rows c"], rows: Int[Tensor, "b l"]) -> Float[Tensor, "b l c"]:

@@ -130,7 +130,7 @@ def table(rows: int, columns: int) -> torch.Tensor:
 @pytest.mark.parametrize("values", [torch.full((40, 2), 3.0), torch.zeros(40, 2)])
 def test_ridge_on_constant_columns_forecasts_the_constant(values: torch.Tensor) -> None:
     constant = windows_over(values, seq_len=5, pred_len=2)
-    batch = next(constant.batches(3))
+    batch = constant.batch(torch.arange(3))
     torch.testing.assert_close(fit_ridge(constant, constant, [0, 1])(batch), batch.target)
 
 
