@@ -6,7 +6,6 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stores import load_data
@@ -163,7 +162,7 @@ def test_windows_are_those_of_loops(case: Case) -> None:
         (data.test, TRAIN + VAL - SIZES.seq_len, N),
     ):
         starts = range(begin, end - SIZES.seq_len - SIZES.pred_len + 1)
-        batch = windows.batch(torch.arange(len(windows)))
+        batch = windows.batch(windows.starts.argsort())
         places = [(k, start) for k in range(case.n_series) for start in starts]
         places = [(k, start) for k, start in places if is_kept(arrays[f"s{k}"], target, start)]
         assert len(windows) == len(places)
