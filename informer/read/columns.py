@@ -59,10 +59,8 @@ def number_columns(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def has_numbers(table: Table, column: str) -> bool:
-    """Whether some cell is a number."""
+    """Whether some cell of a column that is not numeric is a number."""
     cells = distinct(table.frame[column])
-    if pd.api.types.is_numeric_dtype(cells):
-        return bool(cells.notna().any())
     return may_be_text(cells) and not np.isnan(_to_numbers(cells.dropna(), table.dialect)).all()
 
 

@@ -40,8 +40,6 @@ def changed_unit(cells: pd.Series) -> str | None:
 def numbered_periods(cells: pd.Series) -> str | None:
     """The format of numbers such as 202401 or 2024.01 that are years and months, or 202401 that are years and ISO
     weeks, almost all of which follow one another; None for other numbers."""
-    if not is_numeric_dtype(cells) or len(cells) < 2:
-        return None
     numbers = cells.dropna().to_numpy(np.float64)
     size, mark = (100, "") if is_integer_dtype(cells) else (1, ".")
     # 240131 is a day in 2024 rather than a week of 2401
