@@ -68,9 +68,14 @@ class TrainedPanel:
         read: Callable[[], Sequence[tuple[Sequence[Series], Sequence[Future]]]] = list,
         whole: Callable[[int], Iterable[Series]] = lambda reach: [],
     ) -> None:
-        self.model, self._scored, self._read, self._whole = model, model.scored, read, whole
+        self.model, self._read, self._whole = model, read, whole
         self.inputs, self.future_covariates = model.columns.inputs, model.columns.future_covariates
         self.categories = model.checkpoint.data.categories
+
+    @cached_property
+    def _scored(self) -> TrainedModel:
+        """The model as it forecasts earlier rows."""
+        return self.model.scored
 
     @cached_property
     def tables(self) -> Sequence[tuple[Sequence[Series], Sequence[Future]]]:
