@@ -257,9 +257,7 @@ class TrainedPanel:
     def _origins(self, series: Series, how: PredictConfig, first: int) -> list[int]:
         """First rows of the windows of all origins with enough observed rows before them; an InputError if none."""
         model, sizes = self.model, self.model.sizes
-        stride = sizes.pred_len if how.stride is None else how.stride
-        if stride < 1:
-            raise InputError(f"stride: expected at least 1, found {stride}")
+        stride = how.stride or sizes.pred_len
         needed = sizes.seq_len + model.reach(how.horizon)
         if len(series) < needed:
             blocks = (needed - sizes.first) // sizes.pred_len

@@ -28,7 +28,6 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import TypeVar, final
 
 import numpy as np
@@ -148,9 +147,7 @@ class Calibration:
         return torch.where((variation == 0)[:, None], still, varying * self.variation.unit(variation, series))
 
     def check(self, level: int) -> None:
-        """Raise an InputError if the level is not a whole percentage, or no column has an interval of this level."""
-        if not isinstance(level, Integral) or level not in LEVELS:
-            raise InputError(f"intervals: expected whole percentages from 1 to 99, found {level}")
+        """Raise an InputError if no column has an interval of this level."""
         if self.supports(level):
             return
         if not self.is_learned.any():
