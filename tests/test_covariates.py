@@ -32,21 +32,6 @@ def driven(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame
     return folder, frame
 
 
-def test_a_forecast_follows_the_prices_it_is_given(
-    driven: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, frame = driven
-    monkeypatch.chdir(folder)
-    done("predict", "checkpoint=future", "input=driven.csv", "future=prices.csv", "plots=false", "output=out")
-    forecast = pd.read_csv("out/driven.forecast.csv", parse_dates=["date"])
-    assert list(forecast.columns) == ["date", "load"]
-    assert list(forecast["date"]) == list(frame["date"][1500:])
-    assert np.abs(forecast["load"] - frame["load"][1500:].to_numpy()).mean() < 2
-    assert np.corrcoef(forecast["load"], frame["price"][1500:])[0, 1] < -0.9
-    from_python = Forecaster.load("future").predict(frame[:1500], future=frame[["date", "price"]][1500:])
-    np.testing.assert_allclose(from_python["load"], forecast["load"], rtol=1e-5)
-
-
 def test_rows_at_the_end_without_the_target_are_ahead(driven: tuple[Path, pd.DataFrame], folder: Path) -> None:
     """Red if a command demands a second file, or the rows count as history."""
     top, frame = driven

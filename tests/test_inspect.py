@@ -130,18 +130,6 @@ def test_a_column_that_begins_late_keeps_its_gap_unless_it_is_mostly_empty(empty
     is_read(outcome)
 
 
-def test_columns_with_the_same_problem_are_grouped(folder: Path) -> None:
-    frame = table()
-    for place in range(20):
-        frame.insert(1 + place, f"sensor_{place}", np.where(np.arange(len(frame)) == 50 + place, np.nan, frame["load"]))
-    frame.to_csv("many.csv", index=False)
-    lines = call("inspect", "many.csv").out.splitlines()
-    assert "problems: 20" in lines
-    assert sum("expected a number, found an empty cell" in line for line in lines) == 1
-    assert any(line.startswith("the same in 19 more columns: sensor_1, sensor_2, ") for line in lines)
-    assert any(" and 5 more repeat every 24 hours (24 rows, " in line for line in lines)
-
-
 @pytest.mark.parametrize("n", [40, 223])
 def test_few_rows_get_short_windows(n: int, folder: Path) -> None:
     table(n).to_csv("short.csv", index=False)
@@ -305,17 +293,6 @@ def test_many_missing_rows_stay_missing_in_the_command(folder: Path) -> None:
     assert "dataset.fill=linear" in command(call("inspect", "few.csv"))
 
 
-def test_repeated_names_name_the_columns_without_them(folder: Path) -> None:
-    table(b=1.5, c=2.5).to_csv("f.csv", index=False)
-    text = Path("f.csv").read_text()
-    Path("f.csv").write_text(text.replace("load", "price", 1))
-    outcome = call("inspect", "f.csv")
-    assert "column names repeat: 'price'; rename them" in outcome.out
-    line = "give each column price a name of its own in row 1, or leave them out: dataset.columns=[b,c]"
-    assert line in outcome.out
-    done("inspect", "f.csv", "dataset.columns=[b,c]")
-
-
 def test_years_and_months_next_to_times_are_proposed_to_be_left_out(folder: Path) -> None:
     """Red if a model is trained to forecast the month; a column of other numbers with such a name stays."""
     times = pd.date_range("2021-01-01", periods=ROWS, freq="h")
@@ -342,12 +319,6 @@ def test_the_column_that_separates_series_is_not_called_a_category(folder: Path)
     assert "dataset.categorical=[kind]" in refused.out
 
 
-def test_names_of_series_rather_than_their_numbers(folder: Path) -> None:
-    """Red when a number that differs between series, and comes first, is taken for their name."""
-    pd.concat([table(300, size=k + 1.5, id=f"s{k}") for k in range(3)]).to_csv("long.csv", index=False)
-    assert "separated by column 'id'" in call("inspect", "long.csv").out
-
-
 def test_years_that_a_calendar_of_holidays_does_not_know(folder: Path) -> None:
     """Red if its package's warning is printed, or, where warnings are errors, ends the command."""
     table(42, freq="D").assign(date=pd.date_range("2000-01-01", periods=42)).drop(index=range(1, 6)).to_csv(
@@ -369,14 +340,3 @@ def test_the_command_for_several_series_has_what_repairs_them(tmp_path: Path, mo
     words = shlex.split(lines[next(i for i, line in enumerate(lines) if line.startswith("forecast:")) + 1])
     done(*words[1:], "target=sales", "horizon=7", "output=out")
     assert len(pd.read_csv("out/forecasts/shops.forecast.csv")) == 3 * 7
-
-
-@pytest.mark.parametrize("form", ["{}-H{}", "{1}H{0}"])
-def test_half_years_are_read_and_written(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if the second half of a year is written as its third quarter."""
-    monkeypatch.chdir(tmp_path)
-    halves = [form.format(year, half) for year in range(2000, 2020) for half in (1, 2)]
-    pd.DataFrame({"half": halves, "y": [i % 5 for i in range(40)]}).to_csv("halves.csv", index=False)
-    done("forecast", "halves.csv", "horizon=3", "output=out")
-    written = pd.read_csv("out/forecasts/halves.forecast.csv")["half"]
-    assert [*written] == [form.format(2020, 1), form.format(2020, 2), form.format(2021, 1)]

@@ -51,10 +51,6 @@ def test_each_file_is_forecast_as_if_it_were_alone(trained: Trained, tables: dic
         expected = forecaster.predict(table.assign(date=pd.to_datetime(table["date"])))
         forecast = pd.read_csv(f"out/{name}.forecast.csv", parse_dates=["date"])
         pd.testing.assert_frame_equal(forecast, expected, check_dtype=False, rtol=1e-5)
-
-
-def test_the_summary_tells_of_every_file(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
-    run(trained)
     summary = pd.read_csv("out/summary.csv", index_col="file", keep_default_na=False)
     assert list(summary.index) == sorted(map(str, Path("in").iterdir()))
     assert list(summary.columns[:5]) == ["status", "rows", "origin", "output", "message"]
@@ -67,20 +63,6 @@ def test_the_summary_tells_of_every_file(trained: Trained, tables: dict[str, pd.
     assert list(bad["status"]) == ["error", "error"]
     assert "expected at least seq_len=24 rows of history, found 9" in bad["message"].iloc[0]
     assert "s3broken.csv" in bad["message"].iloc[1]
-
-
-def test_a_forecast_does_not_depend_on_its_neighbours(
-    trained: Trained, tables: dict[str, pd.DataFrame], tree: Tree
-) -> None:
-    run(trained)
-    before = tree(Path("out"))
-    for name in ("s1short", "s3broken", "s0"):
-        Path(f"in/{name}.csv").unlink()
-    assert run(trained, "output=less").status == 0
-    after = tree(Path("less"))
-    assert {name: content for name, content in after.items() if name != "summary.csv"} == {
-        name: before[name] for name in before if name not in ("summary.csv", "s0.forecast.csv")
-    }
 
 
 def test_one_name_in_two_folders_or_with_two_endings(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:

@@ -118,17 +118,6 @@ def test_columns_in_every_format(quantiled: Trained, folder: Path) -> None:
     pd.testing.assert_frame_equal(python, forecast, check_dtype=False)
 
 
-def test_rolling_scores_are_those_of_the_report(quantiled: Trained, folder: Path) -> None:
-    sample().iloc[250 - 24 : 320].to_csv("rows.csv", index=False)
-    run = [f"checkpoint={quantiled.run_dir}", "input=rows.csv", "output=out", "mode=rolling", "stride=1"]
-    done("predict", *run)
-    rows = [pd.read_csv(path) for path in ("out/rows.rolling.metrics.csv", quantiled.run_dir / "metrics.csv")]
-    ours, eval_ = (table.set_index(["model", "units", "column", "step", "metric"])["value"] for table in rows)
-    told = [key for key in ours.index if key[0] == "informer" and key[4] != "mase"]
-    assert sum(key[4].startswith(("pinball", "coverage_")) for key in told) == (2 * 4 + 1) * (1 + 6 + 4)
-    np.testing.assert_allclose(ours[told], eval_[told], rtol=1e-6)
-
-
 def test_what_ridge_gives_is_the_median_before_training(folder: Path) -> None:
     """Red if the fitted map is not added to every quantile alike: at this rate no step is better than none."""
     settings = ["dataset=sample", *SMALL, "model.skip=ridge", "model.instance_norm=true", "loss=quantile"]

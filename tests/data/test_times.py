@@ -26,11 +26,14 @@ def read(frame: pd.DataFrame, folder: Path, **settings: object) -> list[Series]:
     return data.read(folder / "f.csv", **settings)
 
 
-@pytest.mark.parametrize(("freq", "style"), [("QS", "%Y-Q{}"), ("MS", "%YM%m"), ("W-MON", "%G-W%V")])
+@pytest.mark.parametrize(
+    ("freq", "style"),
+    [("QS", "%Y-Q{}"), ("2QS", "%Y-H{1}"), ("2QS", "{1}H%Y"), ("MS", "%YM%m"), ("W-MON", "%G-W%V")],
+)
 def test_periods_are_written_as_they_were_read(freq: str, style: str, folder: Path) -> None:
-    """Red if the rows of a forecast have dates in the place of numbers of quarters, months or weeks."""
+    """Red if the rows of a forecast have dates in the place of numbers of halves, quarters, months or weeks."""
     times = pd.date_range("1986-06-30", periods=130, freq=freq)
-    cells = [time.strftime(style.format(time.quarter)) for time in times]
+    cells = [time.strftime(style.format(time.quarter, (time.quarter + 1) // 2)) for time in times]
     numbered(cells[:126]).to_csv("f.csv", index=False)
     done("forecast", "f.csv", "horizon=4", "output=out")
     assert pd.read_csv("out/forecasts/f.forecast.csv", dtype=str)["Tag"].tolist() == cells[126:]

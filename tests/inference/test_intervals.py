@@ -16,8 +16,6 @@ from informer import Forecaster, InputError, checkpoint
 from informer.checkpoint import restore_model
 from informer.data.windows import Batch, Windows
 from informer.inference.rescore import trained_data
-from informer.inference.trained import TrainedPanel
-from informer.inference.writing import table_of
 from informer.members.network import model_forecast
 from informer.scoring import residuals as conformal
 from informer.scoring.intervals import RATE, Calibration, Tracking, saved_calibration
@@ -63,41 +61,6 @@ def test_half_widths_are_the_order_statistics_of_the_errors(n: int) -> None:
                 errors = sorted(abs(values[i + 1 + step, column].item()) for i in range(n))
                 expected = errors[place_of(level, n, step)]
                 assert calibration.half_widths[level - 1, step, column].item() == pytest.approx(expected)
-
-
-def test_training_calibrates_on_the_later_half_of_validation(trained: Trained) -> None:
-    """By hand from the checkpoint: targets of rows 225 to 249, which neither val_loss nor the scaler has seen."""
-    saved = checkpoint.load(trained.run_dir)
-    assert saved.calibration
-    assert int(saved.calibration["windows"]) == 25 - 6 + 1
-    frame = pd.read_csv(ROOT / "data/sample.csv", parse_dates=["date"])
-    forecaster = Forecaster.load(trained.run_dir, device="cpu")
-    origins = range(225, 250 - 6 + 1)
-    ahead = forecaster.predict_many([frame.iloc[:origin] for origin in origins])
-    values, seq_len = frame[saved.targets].to_numpy(), saved.config["seq_len"]
-    errors = np.stack(
-        [
-            np.abs(table[saved.targets].to_numpy() - values[origin : origin + 6])
-            for table, origin in zip(ahead, origins, strict=True)
-        ]
-    )
-    # less than two days of hourly rows: differences of neighbours
-    differences = np.stack([np.abs(np.diff(values[origin - seq_len : origin], axis=0)).mean(0) for origin in origins])
-    usual = np.sort(differences, axis=0)[(len(origins) - 1) // 2]
-    power = float(saved.calibration["power"])
-
-    def unit(found: np.ndarray) -> np.ndarray:
-        return ((found + 0.05 * usual) / (1.05 * usual)) ** power
-
-    ordered = np.sort(errors / unit(differences)[:, None], axis=0)
-    expected = np.stack([ordered[place_of(80, 20, step), step] for step in range(6)])
-    expected = expected * unit(np.abs(np.diff(values[300 - seq_len : 300], axis=0)).mean(0))
-    scored = forecaster.trained.scored
-    series = scored.reader.series(frame.iloc[:300], "frame")
-    found = table_of(series, TrainedPanel(scored, lambda: [(series, [])]).forecast(levels=[80]))
-    for i, name in enumerate(saved.targets):
-        np.testing.assert_allclose(found[f"{name}_hi80"] - found[name], expected[:, i], rtol=1e-3, atol=1e-5)
-        np.testing.assert_allclose(found[name] - found[f"{name}_lo80"], expected[:, i], rtol=1e-3, atol=1e-5)
 
 
 def residuals_of(errors: np.ndarray, differences: np.ndarray) -> Residuals:

@@ -12,7 +12,6 @@ from entry_points import ROOT, Outcome, Trained, call
 from informer import Forecaster
 
 TARGETS = ["temperature", "visitors", "price", "demand"]
-TIDY = ["origin", "step", "date", "column", "forecast", "actual"]
 
 
 def run(trained: Trained, source: Path | str, *arguments: str) -> Outcome:
@@ -63,16 +62,6 @@ def test_the_test_rows_give_what_eval_gives(trained: Trained, frame: pd.DataFram
     error = table.assign(square=(table["forecast"] - table["actual"]) ** 2).groupby("step")["square"].mean()
     expected = report["scores"]["informer"]["original"]["by_step"]["mse"]
     np.testing.assert_allclose(error, expected, rtol=1e-5)
-
-
-def test_the_table_is_the_backtest(trained: Trained, frame: pd.DataFrame) -> None:
-    """Origins by hand, values by the Python interface, whose forecasts `test_recursion.py` compares one by one."""
-    forecasts = rolled(trained, "rows.csv", "stride=7", "intervals=[80]")
-    assert list(forecasts.columns) == [*TIDY[:-1], "lo80", "hi80", "actual"]
-    expected = Forecaster.load(trained.run_dir, device="cpu").backtest(frame, stride=7, intervals=[80])
-    pd.testing.assert_frame_equal(forecasts, expected, check_dtype=False, rtol=1e-12)
-    origins = range(24, len(frame) - 6 + 1, 7)
-    assert list(forecasts["origin"].unique()) == list(frame["date"].iloc[[origin - 1 for origin in origins]])
 
 
 def test_the_stride_is_pred_len_unless_given(trained: Trained, frame: pd.DataFrame) -> None:
