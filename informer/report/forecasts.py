@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from math import nan
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,7 @@ from informer.read.frequency import lasting, localized
 from informer.read.series import Series, column_values
 from informer.report.page import MODEL, Content, profile, signed, to_html
 from informer.scoring.files import Tidy, named_alike, read_tidy
-from informer.scoring.forecasts import Forecasts
+from informer.scoring.forecasts import Forecasts, in_zone
 from informer.scoring.results import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS
 
 ENDINGS = tuple(f".{kind}.{form}" for kind in ("forecast", "rolling") for form in get_args(Format))
@@ -94,18 +94,26 @@ def forecast_content(path: Path, settings: ReportConfig) -> Content:
 def add_panel(content: Content, panel: Sequence[Series], forecasts: Forecasts) -> None:
     """Add forecasts after the end of each series."""
     content.columns = columns = forecasts.columns
-    n, h = len(columns), forecasts.mean.shape[1]
-    chosen = evenly(range(len(forecasts)), _most(h, forecasts.bands))
-    pasts, names = list[pd.DataFrame](), [series.name if len(panel) > 1 else "" for series in panel]
+    n, bands = len(columns), [*paired_bands(forecasts.bands)]
+    chosen = evenly(range(len(forecasts)), _most(forecasts.mean.shape[1], forecasts.bands))
+    content.shown = _shown(len(chosen), len(forecasts))
     for place in chosen:
-        series = panel[place // n]
-        series = series.part(slice(max(0, len(series) - _rows_before(h)), None))
-        values = column_values(series, [columns[place % n]])[:, 0]
-        past = {"time": series.timestamps, "value": values, "series": names[place // n], "column": columns[place % n]}
-        pasts.append(pd.DataFrame(past))
-    keys = forecasts.keys.assign(series=np.repeat(names, n), origin=np.datetime64("NaT", "ns"))
-    frame = replace(forecasts, keys=keys).part(np.array(chosen)).table().rename(columns={"forecast": "value"})
-    _add_evenly(content, frame, pd.concat(pasts, ignore_index=True), n_groups=len(forecasts))
+        series, column, steps = panel[place // n], columns[place % n], forecasts.are_steps[place]
+        rows = min(_rows_before(int(steps.sum())), ROWS // len(chosen), len(series))
+        ends = {each: matrix[place, steps] for each, matrix in forecasts.bands.items()}
+        origin = {
+            "row": rows,
+            "times": iso(in_zone(forecasts.times[place, steps], forecasts.zone)),
+            "lines": {content.model: forecasts.mean[place, steps].tolist()},
+            "bands": {
+                name: (ends[low].tolist(), ends[high].tolist())
+                for name, low, high in bands
+                if not (np.isnan(ends[low]).all() or np.isnan(ends[high]).all())
+            },
+        }
+        past = series.part(slice(len(series) - rows, None))
+        name, values = series.name if len(panel) > 1 else "", column_values(past, [column])[:, 0]
+        _add_track(content, name, column, past.timestamps, values, [origin])
 
 
 def expectation(panel: Sequence[Series], forecasts: Forecasts, held: Forecasts | None, sums: Totals | None) -> str:
@@ -236,23 +244,21 @@ def _rows_before(horizon: int) -> int:
     return max(MIN_HISTORY, HISTORY * horizon)
 
 
-def _add_evenly(
-    content: Content, frame: pd.DataFrame, past: pd.DataFrame, *, n_groups: int = 0, more: bool = False
-) -> None:
-    """Add some of the series and columns, evenly spaced, and how they were chosen.
+def _shown(chosen: int, n: int, *, more: bool = False) -> str:
+    """How the series and columns on the page were chosen; `more`: there are others."""
+    if chosen == n and not more:
+        return ""
+    return (
+        f"The page shows {chosen} of {n:,} series and columns, evenly spaced, so that it stays small. The files "
+        "contain all of them."
+    )
 
-    Args:
-        n_groups: number of those that they were chosen from.
-        more: there are others.
-    """
+
+def _add_evenly(content: Content, frame: pd.DataFrame, past: pd.DataFrame, *, more: bool = False) -> None:
+    """Add some of the series and columns, evenly spaced, and how they were chosen; `more`: there are others."""
     groups = [*frame.groupby(PAIR, sort=False)]
     chosen = evenly(groups, _most(max(len(rows) for _, rows in groups), bands_of(frame)))
-    n_groups = max(n_groups, len(groups))
-    if len(chosen) < n_groups or more:
-        content.shown = (
-            f"The page shows {len(chosen)} of {n_groups:,} series and columns, evenly spaced, so that it stays "
-            "small. The files contain all of them."
-        )
+    content.shown = _shown(len(chosen), len(groups), more=more)
     n_numbers = NUMBERS // len(chosen) // (1 + len(bands_of(frame)))
     thinned = [(key, _thinned(rows, n_numbers)) for key, rows in chosen]
     add_tracks(content, thinned, past, {"value": content.model}, n_rows=ROWS // len(chosen), is_cut=True)
@@ -310,16 +316,23 @@ def add_tracks(
             begin = observed["time"].iloc[0]
             origins = [*(each for each in origins[:-1] if each["time"].iloc[0] > begin), origins[-1]]
         grid = pd.DatetimeIndex(observed["time"])
-        shown = {"series": str(key[0]), "column": str(key[1]), "times": len(content.times), "mse": nan, "skill": nan}
-        shown |= {"actual": observed["value"].tolist(), "origins": [_origin(each, grid, lines) for each in origins]}
-        content.tracks.append(shown)
-        content.times.append(iso(grid) if len(grid) else [])
+        values, own = observed["value"].to_numpy(), [_origin(each, grid, lines) for each in origins]
+        _add_track(content, key[0], key[1], grid, values, own)
+
+
+def _add_track(
+    content: Content, series: str, column: str, times: pd.DatetimeIndex, actual: np.ndarray, origins: list[Any]
+) -> None:
+    track = {"series": series, "column": column, "times": len(content.times), "mse": nan, "skill": nan}
+    content.tracks.append(track | {"actual": actual.tolist(), "origins": origins})
+    content.times.append(iso(times))
 
 
 def iso(times: pd.DatetimeIndex) -> list[str]:
     """Timestamps as local text, without the time of day if all are midnight."""
     local = times.tz_localize(None)
-    return list(local.strftime("%Y-%m-%d" if bool((local == local.normalize()).all()) else "%Y-%m-%d %H:%M:%S"))
+    unit: Literal["D", "s"] = "D" if (local == local.normalize()).all() else "s"
+    return [text.replace("T", " ") for text in np.datetime_as_string(local.to_numpy(), unit=unit).tolist()]
 
 
 def _origin(rows: pd.DataFrame, grid: pd.DatetimeIndex, lines: Mapping[str, str]) -> dict[str, Any]:

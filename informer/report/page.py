@@ -67,7 +67,7 @@ class Content:
             values outside, and `bias_by_step`.
         losses: of `training` and `validation`, as epochs and losses (epoch 0 is before the first step), of `baselines`
             by name, their `units`, and a `note` on the baselines'.
-        times: timestamps of the tracks, as ISO 8601 text.
+        times: timestamps of the tracks, as ISO 8601 text, or equally spaced ones, see `_grid`.
         tracks: columns of series that can be displayed: names of `series` (empty for a single one) and `column`; place
             of the timestamps of its rows in `times`; `actual` values, one per row; scaled `mse` of the model and
             `skill` against the best baseline; and of each of `origins`, oldest first, `row`, index of the first step in
@@ -104,7 +104,7 @@ class Content:
     coverage: list[Mapping[str, Any]] = field(default_factory=list)
     residuals: Mapping[str, Any] | None = None
     losses: Mapping[str, Any] | None = None
-    times: list[Sequence[str]] = field(default_factory=list)
+    times: list[Sequence[str] | Mapping[str, Any]] = field(default_factory=list)
     tracks: list[dict[str, Any]] = field(default_factory=list)
     shown: str = ""
     sources: list[Mapping[str, Any]] = field(default_factory=list)
@@ -120,6 +120,7 @@ class Content:
     def save(self, folder: Path) -> None:
         """Write what is not empty, for `read`."""
         parts = {each.name: part for each in fields(self) if (part := getattr(self, each.name))}
+        parts["times"] = [_grid(times) for times in self.times]
         write_atomic(folder / CONTENT, json.dumps(_plain(parts), separators=(",", ":")))
 
     @classmethod
@@ -232,9 +233,9 @@ def json_in_html(value: Any) -> str:
     return text
 
 
-def _grid(times: Sequence[str]) -> Sequence[str] | dict[str, Any]:
+def _grid(times: Sequence[str] | Mapping[str, Any]) -> Sequence[str] | Mapping[str, Any]:
     """Equally spaced times as first time, step in seconds and count, since text would dominate a large page."""
-    if len(times) < 3:
+    if len(times) < 3 or isinstance(times, Mapping):
         return times
     seconds = np.array(times, dtype="datetime64[s]").astype(np.int64)
     steps = np.diff(seconds)
