@@ -55,9 +55,11 @@ SLOW = [pytest.param(model, marks=pytest.mark.slow) for model in ("linear", "inf
 
 @pytest.mark.parametrize("model", ["informer", *SLOW])
 def test_every_run_is_a_configuration(model: str) -> None:
-    """Red if a key is misspelt or a length does not go with the model."""
+    """Red if a key is misspelt or a length does not go with the model; of other models than informer, in one cell of
+    five."""
     tables = ["M", "S", "long"] if model in reproduce_cells.ANY_HORIZON else ["M"]
-    for cell in [cell for table in tables for cell in reproduce_cells.cells(table)]:
+    cells = [cell for table in tables for cell in reproduce_cells.cells(table)]
+    for cell in cells if model == "informer" else cells[::5]:
         settings = yaml.safe_load(done("train", *cell.overrides(model), "seed=3", "--cfg", "job").out)
         family = settings["model"]
         assert (settings["dataset"]["name"], settings["pred_len"]) == (cell.dataset, cell.pred_len)
