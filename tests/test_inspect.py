@@ -55,6 +55,13 @@ def test_a_sound_file(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
+def test_a_season_of_quarters_of_an_hour_is_told_in_hours(folder: Path) -> None:
+    """Red if it is told in minutes, or in a wrong number of hours."""
+    times = pd.date_range("2024-01-01", periods=960, freq="15min")
+    pd.DataFrame({"time": times, "y": np.sin(2 * np.pi * np.arange(960) / 96)}).to_csv("f.csv", index=False)
+    assert "seasons:  y repeats every 24 hours (96 rows, correlation " in done("inspect", "f.csv").out
+
+
 def test_another_dialect_needs_no_word(folder: Path) -> None:
     frame = table().rename(columns={"load": "größe", "date": "tag"})
     frame.assign(tag=frame["tag"].dt.strftime("%d.%m.%Y %H:%M")).to_csv(
