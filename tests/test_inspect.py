@@ -137,6 +137,25 @@ def test_a_column_that_begins_late_keeps_its_gap_unless_it_is_mostly_empty(empty
     is_read(outcome)
 
 
+def test_columns_with_the_same_seasons_are_grouped(folder: Path) -> None:
+    frame = table()
+    for place in range(20):
+        frame.insert(1 + place, f"sensor_{place}", frame["load"])
+    frame.to_csv("many.csv", index=False)
+    lines = call("inspect", "many.csv").out.splitlines()
+    assert any(" and 5 more repeat every 24 hours (24 rows, " in line for line in lines)
+
+
+def test_repeated_names_name_the_columns_without_them(folder: Path) -> None:
+    table(b=1.5, c=2.5).to_csv("f.csv", index=False)
+    text = Path("f.csv").read_text()
+    Path("f.csv").write_text(text.replace("load", "price", 1))
+    outcome = call("inspect", "f.csv")
+    line = "give each column price a name of its own in row 1, or leave them out: dataset.columns=[b,c]"
+    assert line in outcome.out
+    done("inspect", "f.csv", "dataset.columns=[b,c]")
+
+
 @pytest.mark.parametrize("n", [40, 223])
 def test_few_rows_get_short_windows(n: int, folder: Path) -> None:
     table(n).to_csv("short.csv", index=False)

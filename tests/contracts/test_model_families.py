@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import ROOT, SMALL, done
+from entry_points import ROOT, SMALL, done, refusal
 
 from informer import Forecaster
 
@@ -26,6 +26,8 @@ def test_a_model_keeps_its_contract(name: str, folder: Path) -> None:
     done("train", "dataset=sample", f"model={name}", *SMALL[1:], "trainer.max_epochs=1", "run_dir=run")
     done("eval", "checkpoint=run", "plots=none")
     assert Path("run/eval/metrics.csv").read_bytes() == Path("run/metrics.csv").read_bytes()
+    if name == "linear":
+        assert "expected model.family=informer" in refusal("eval", "checkpoint=run", "model.decoding=step", "output=x")
     scores = json.loads(Path("run/metrics.json").read_text())["scores"]
     assert all(np.isfinite(each["scaled"]["overall"]["mse"]) for each in scores.values())
     frame = pd.read_csv(ROOT / "data/sample.csv", parse_dates=["date"]).tail(300)
