@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from informer.base.errors import ColumnError, InputError, ReportError, counted, listed, with_addresses
+from informer.base.errors import InputError, ReportError, counted, listed, with_addresses
 from informer.base.files import expanded
 from informer.config.commands import ForecastConfig
 from informer.config.data import DatasetConfig, SplitConfig, repaired
@@ -24,7 +24,7 @@ from informer.data.history import Future, Futures, future_index, futures_of_tabl
 from informer.data.panel import series_names
 from informer.data.seasonality import Season
 from informer.inference.job import name_sources
-from informer.inference.untrained import categories_ahead, check_ahead, columns_ahead
+from informer.inference.untrained import categories_ahead, check_ahead, columns_ahead, targets_of
 from informer.members.regression import far_ahead
 from informer.read.checks import CONFIRM, ends_without
 from informer.read.columns import CategoryReader, coded
@@ -171,7 +171,7 @@ def plan(subject: Survey, settings: ForecastConfig, *, run_dir: Path) -> tuple[T
         InputError: too few rows for the horizon, or no such column.
     """
     panel, dataset, notes = subject.panel, subject.dataset, []
-    columns, frequency = targets_of(panel[0], settings), panel[0].frequency
+    columns, frequency = targets_of(panel[0], settings.target, settings.future_covariates), panel[0].frequency
     rows, horizon = rows_and_horizon(subject, settings)
     if LEAST_SHARE * horizon > rows:
         raise InputError(
@@ -298,22 +298,6 @@ def with_future(settings: ForecastConfig) -> tuple[ForecastConfig, list[str], li
     return replace(settings, dataset=replace(settings.dataset, categorical=categorical)), known, notes
 
 
-def with_columns_ahead(settings: ForecastConfig, candidates: Sequence[str], series: Series) -> ForecastConfig:
-    """The settings with those of the candidates that are known ahead for this series.
-
-    Raises:
-        InputError: there are none, but values for the rows to forecast.
-    """
-    others = without(series.columns, [settings.target or ""])
-    ahead = [*candidates] if settings.future_covariates else [name for name in candidates if name in others]
-    if settings.future is not None and not ahead:
-        raise ColumnError(
-            f"future={settings.future}: expected a column known ahead that the data have too, one of "
-            f"{listed(others)}, found {listed(candidates)}"
-        )
-    return replace(settings, future_covariates=ahead)
-
-
 def notes_ahead(
     panel: Sequence[Series], futures: Sequence[Future], settings: ForecastConfig, config: DatasetConfig, horizon: int
 ) -> list[str]:
@@ -366,15 +350,6 @@ def futures_ahead(
     if lacking := [series.name for series in panel if series.name not in by_file]:
         raise InputError(f"future={settings.future}: found no file of {listed(lacking, 3)}; write all into one file")
     return [by_file[series.name](series) for series in panel], {}
-
-
-def targets_of(series: Series, settings: ForecastConfig) -> list[str]:
-    target = settings.target
-    if target is None:
-        return without(series.columns, settings.future_covariates)
-    if target not in series.columns:
-        raise ColumnError(f"target={target}: expected a numeric column, one of {listed(series.columns)}")
-    return [target]
 
 
 def left_out(subject: Survey, columns: Sequence[str]) -> Iterator[str]:

@@ -31,8 +31,6 @@ from informer.commands.plan import (
     notes_ahead,
     plan,
     rows_and_horizon,
-    targets_of,
-    with_columns_ahead,
     with_future,
 )
 from informer.config.commands import ForecastConfig, PredictConfig, ReportConfig
@@ -49,7 +47,7 @@ from informer.inference.journal import ERROR
 from informer.inference.model import Answer, TrainedModel, interval_notes
 from informer.inference.totals import LEVELS, totals
 from informer.inference.trained import TrainedPanel
-from informer.inference.untrained import without_labels
+from informer.inference.untrained import known_of, targets_of, without_labels
 from informer.inference.writing import LONG_FILE, Writer, to_long
 from informer.inference.zero import ZeroModel, rows_known
 from informer.networks.ops.zero_inputs import HISTORY
@@ -183,7 +181,9 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[dict[str,
             default = Path(RUNS) / "_".join(word.replace("/", "-") for word in words if word)
             title = subject.name if len(subjects) > 1 else None
             try:
-                own = with_columns_ahead(settings, ahead, subject.panel[0])
+                future = f"future={settings.future}" if settings.future else ""
+                known = known_of(subject.panel[0], ahead, settings.target, settings.future_covariates, future)
+                own = replace(settings, future_covariates=known)
                 with RunFolder.for_output(root, default, overwrite=settings.overwrite) as folder:
                     forecast_one = _forecast_untrained if own.untrained else _forecast_trained
                     facts = forecast_one(subject, own, folder, console, began=began, title=title)
@@ -397,7 +397,7 @@ def _forecast_untrained(
     """Forecast with the pretrained network and effects of columns known ahead, score it at earlier origins of the
     series, write the page, and print the summary. Arguments as in `_forecast_trained`; `tried`: after a
     training that did not lower the error."""
-    columns, dataset = targets_of(subject.panel[0], settings), subject.dataset
+    columns, dataset = targets_of(subject.panel[0], settings.target, settings.future_covariates), subject.dataset
     said = ""
     if settings.target is None:
         columns, said = without_labels(subject.panel[0], columns)

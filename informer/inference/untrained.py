@@ -39,6 +39,28 @@ def categories_ahead(table: Table, known: Sequence[str], key: str | None, target
     return without([*repeated_text(table, [name for name in others if is_text(table, name)])], [target or ""])
 
 
+def targets_of(series: Series, target: str | None, known: Sequence[str]) -> list[str]:
+    """The target, or without one all columns that are not known ahead; a ColumnError without such a column."""
+    if target is not None and target not in series.columns:
+        raise ColumnError(f"target={target}: expected a numeric column, one of {listed(series.columns)}")
+    return without(series.columns, known) if target is None else [target]
+
+
+def known_of(
+    series: Series, candidates: Sequence[str], target: str | None, named: Sequence[str], future: str
+) -> list[str]:
+    """Those of the candidates that are known ahead of a series: all if they were named by the user, otherwise its
+    columns; a ColumnError if there are none in a table `future`, the setting in words."""
+    others = without(series.columns, [target or ""])
+    known = [name for name in candidates if named or name in others]
+    if future and not known:
+        raise ColumnError(
+            f"{future}: expected a column known ahead that the data have too, one of {listed(others)}, found "
+            f"{listed(candidates)}"
+        )
+    return known
+
+
 def without_labels(series: Series, columns: Sequence[str]) -> tuple[list[str], str]:
     """The columns to forecast where no target is named, and a line on ids, codes, years and places, which are not; all
     if there are no others."""
@@ -148,18 +170,10 @@ def untrained(
     categories = CategoryReader(labels={name: [*each] for name, each in rule.categories.items()})
     config = replace(config, categorical=[*dict.fromkeys([*config.categorical, *texts, *rule.categories])])
     panel = [replace(each, series_col=config.series_col) for each in read_panel(table, config, categories)]
-    columns = panel[0].columns
-    if target is not None and target not in columns:
-        raise ColumnError(f"target={target}: expected a numeric column, one of {listed(columns)}")
-    names = tuple(name for name in known if named or name in without(columns, [target or ""]))
-    if future is not None and not names:
-        raise ColumnError(
-            f"future: expected a column known ahead that the data have too, one of {listed(columns)}, found "
-            f"{listed(known)}"
-        )
-    targets = [target or ""]
+    targets = targets_of(panel[0], target, known)
+    names = tuple(known_of(panel[0], known, target, named, "" if future is None else "future"))
     if target is None:
-        targets, said = without_labels(panel[0], without(columns, names))
+        targets, said = without_labels(panel[0], targets)
         if said:
             log.warning(f"{name}: {said}")
     futures, new, holidays = list[Future](), dict[str, Future](), tuple(config.holidays)

@@ -96,7 +96,7 @@ def add_panel(content: Content, panel: Sequence[Series], forecasts: Forecasts) -
     content.columns = columns = forecasts.columns
     n, bands = len(columns), [*paired_bands(forecasts.bands)]
     chosen = evenly(range(len(forecasts)), _most(forecasts.mean.shape[1], forecasts.bands))
-    content.shown = _shown(len(chosen), len(forecasts))
+    content.shown = _how_chosen(len(chosen), len(forecasts))
     for place in chosen:
         series, column, steps = panel[place // n], columns[place % n], forecasts.are_steps[place]
         rows = min(_rows_before(int(steps.sum())), ROWS // len(chosen), len(series))
@@ -244,7 +244,7 @@ def _rows_before(horizon: int) -> int:
     return max(MIN_HISTORY, HISTORY * horizon)
 
 
-def _shown(chosen: int, n: int, *, more: bool = False) -> str:
+def _how_chosen(chosen: int, n: int, *, more: bool = False) -> str:
     """How the series and columns on the page were chosen; `more`: there are others."""
     if chosen == n and not more:
         return ""
@@ -258,7 +258,7 @@ def _add_evenly(content: Content, frame: pd.DataFrame, past: pd.DataFrame, *, mo
     """Add some of the series and columns, evenly spaced, and how they were chosen; `more`: there are others."""
     groups = [*frame.groupby(PAIR, sort=False)]
     chosen = evenly(groups, _most(max(len(rows) for _, rows in groups), bands_of(frame)))
-    content.shown = _shown(len(chosen), len(groups), more=more)
+    content.shown = _how_chosen(len(chosen), len(groups), more=more)
     n_numbers = NUMBERS // len(chosen) // (1 + len(bands_of(frame)))
     thinned = [(key, _thinned(rows, n_numbers)) for key, rows in chosen]
     add_tracks(content, thinned, past, {"value": content.model}, n_rows=ROWS // len(chosen), is_cut=True)
