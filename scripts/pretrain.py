@@ -4,7 +4,7 @@
     python scripts/pretrain.py out=runs/release init_from=runs/pretrain steps=5000 decay=1 rate=5e-4
     python scripts/pretrain.py out=runs/gpu device=cuda workers=14 batch_size=512 views=2 steps=60000 decay=0.35
     python scripts/pretrain.py score=pretraining [data=FOLDER]
-    python scripts/pretrain.py release=zero-2 score=pretraining
+    python scripts/pretrain.py release=zero-4 score=pretraining
 
 One thread: AdamW, a warm-up, then a constant rate, or one that falls to zero over the last `decay` of `steps`. The
 weights that are saved are the moving average of those trained. `init_from` starts with saved weights, a new optimiser
@@ -47,7 +47,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from torch.utils.tensorboard import SummaryWriter
 
 from informer.networks.models.zero import Zero, pinball, quantile_loss
-from informer.networks.ops.zero_inputs import N_SOURCES, PATCH, ZERO_2, ZERO_3, read
+from informer.networks.ops.zero_inputs import DECILES, HISTORY, LEVELS, read
 from informer.pretrained.weights import weights_path
 from pretraining.generate import Generated, generate
 
@@ -57,7 +57,7 @@ SHAPES = ((512, 96, 0.25), (1024, 96, 0.35), (2048, 192, 0.2), (4096, 384, 0.2))
 """Rows of the history and the horizon of generated series, and shares of the steps."""
 HELD_OUT_SEED = 1_000_003
 """Seed of the generated series of the development score; training uses pairs (seed, series so far)."""
-ROWS = ZERO_3.history
+ROWS = HISTORY
 """Rows before an origin of the development score."""
 AHEAD = 96
 """Rows after an origin of generated series and long real ones."""
@@ -68,9 +68,7 @@ SIZES = {
     "encoder_layers": 3,
     "decoder_layers": 2,
     "distil": True,
-    "version": 3,
 }
-DECILES = [round(0.1 * i, 1) for i in range(1, 10)]
 
 
 @dataclass
@@ -196,8 +194,8 @@ class Objective(nn.Module):
     def forward(self, values: Tensor, observed: Tensor, season: Tensor, second: Tensor) -> Tensor:
         """A scalar; the parts of a batch of `Stream`."""
         history = {rows + ahead: rows for rows, ahead, _ in SHAPES}[values.shape[1]]
-        horizon, version = values.shape[1] - history, self.network.version
-        inputs = read(values[:, :history], observed[:, :history], season, second, version, horizon)
+        horizon = values.shape[1] - history
+        inputs = read(values[:, :history], observed[:, :history], season, second, horizon)
         return quantile_loss(self.network(inputs), inputs, values[:, history:], observed[:, history:])
 
 
@@ -206,27 +204,6 @@ def update(average: nn.Module, network: nn.Module, step: int, most: float) -> No
     """Move the average towards new weights: over about a third of the steps so far, and later 1 / (1 - most) steps."""
     share = max(1 - most, 3 / (step + 3))
     torch._foreach_lerp_(list(average.parameters()), list(network.parameters()), share)
-
-
-def grown(old: Zero, new: Zero) -> dict[str, Tensor]:
-    """Weights of the third version with the forecasts of the second, but for outer quantiles and later rows."""
-    weights, wanted = dict(old.state_dict()), new.state_dict()
-    channels, more = ZERO_2.n_channels, ZERO_3.n_channels - ZERO_2.n_channels
-    weights["step.weight"] = nn.functional.pad(
-        weights["step.weight"].unflatten(1, (PATCH, channels)), (0, more)
-    ).flatten(1)
-    positions = weights["step_position"]
-    weights["step_position"] = torch.cat(
-        [positions, positions[-1:].expand(len(wanted["step_position"]) - len(positions), -1)]
-    )
-    for name in ("copy.weight", "copy.bias"):
-        raw = weights[name].unflatten(0, (PATCH, N_SOURCES))
-        further = raw.new_zeros(PATCH, ZERO_3.n_sources - N_SOURCES, *raw.shape[2:])
-        weights[name] = torch.cat([raw, further], dim=1).flatten(0, 1)
-    for name in ("head.linear.weight", "head.linear.bias"):  # outer quantiles are as far apart as those before
-        raw = weights[name].unflatten(0, (PATCH, len(ZERO_2.levels)))
-        weights[name] = torch.cat([raw[:, :1], raw, raw[:, -1:]], dim=1).flatten(0, 1)
-    return wanted | weights
 
 
 def load_training(out: Path, network: Zero, average: Zero, optimizer: torch.optim.Optimizer) -> State:
@@ -270,7 +247,7 @@ def train(settings: Settings) -> State:
     network, state = Zero(**settings.network), State(dict(settings.network))
     if settings.init_from:
         start, state = load(Path(settings.init_from))
-        network.load_state_dict(start.state_dict() if start.version == network.version else grown(start, network))
+        network.load_state_dict(start.state_dict())
         state = replace(state, network=dict(settings.network), run_series=state.series, run_steps=0)
     network = network.to(settings.device)
     average = copy.deepcopy(network)
@@ -396,7 +373,7 @@ def development_score(network: Zero, tasks: list[Task]) -> dict[str, float]:
     their geometric means over the real tasks (`MASE`, `WQL`). Of generated series, whose extremes would decide a mean,
     the geometric mean over series."""
     scores: dict[str, float] = {}
-    columns = [network.version.levels.index(level) for level in DECILES]
+    columns = [LEVELS.index(level) for level in DECILES]
     for task in tasks:
         device, horizon = network.patch_position.device, task.target.shape[1]
         values, observed, season, second = (torch.from_numpy(x).to(device) for x in task[1:5])

@@ -10,18 +10,26 @@ from torch import Tensor
 from informer.networks import AttentionSpec
 from informer.networks.attention.full import FullAttention
 from informer.networks.models.zero import Zero
-from informer.networks.ops.zero_inputs import HISTORY, HORIZON, LEVELS, PATCH, RECENT, ZERO_2, ZERO_3, Inputs, read
+from informer.networks.ops.zero_inputs import (
+    HISTORY,
+    HORIZON,
+    LEAST_HORIZON,
+    LEVELS,
+    MIDDLE,
+    PATCH,
+    RECENT,
+    Inputs,
+    read,
+)
 from informer.pretrained.weights import load
 from pretraining.generate import generate
 
-MEDIAN = LEVELS.index(0.5)
 
-
-@pytest.fixture(scope="module", params=[2, 3])
-def network(request: pytest.FixtureRequest) -> Zero:
+@pytest.fixture(scope="module")
+def network() -> Zero:
     """A small network whose every part matters: no weight is zero."""
     torch.manual_seed(0)
-    network = Zero(d_model=32, d_ff=64, version=request.param)
+    network = Zero(d_model=32, d_ff=64)
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.3) if parameter.ndim > 1 else None
     return network.eval()
@@ -36,9 +44,9 @@ def histories() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def test_quantiles_are_finite_and_increase(network, histories):
-    horizon = network.version.horizon + HORIZON + 5
+    horizon = HORIZON + LEAST_HORIZON + 5
     quantiles = network.predict(*histories, horizon)
-    assert quantiles.shape == (40, horizon, len(network.version.levels))
+    assert quantiles.shape == (40, horizon, len(LEVELS))
     assert quantiles.isfinite().all()
     assert (quantiles.diff(dim=2) >= 0).all()
 
@@ -65,9 +73,7 @@ def test_missing_rows_before_a_history_change_nothing(network, histories, rows):
     exact = copy.deepcopy(network).double()  # in float32 the rounding of this network is larger than a small error
 
     def forecast(*history: Tensor) -> Tensor:
-        inputs = Inputs(
-            *(x.double() if x.is_floating_point() else x for x in read(*history, season, second, network.version))
-        )
+        inputs = Inputs(*(x.double() if x.is_floating_point() else x for x in read(*history, season, second)))
         return inputs.unscaled(exact(inputs))
 
     alone = forecast(values[:, -rows:], hidden[:, -rows:])
@@ -76,9 +82,8 @@ def test_missing_rows_before_a_history_change_nothing(network, histories, rows):
 
 def test_rows_older_than_the_history_are_not_read(network, histories):
     values, observed, season, second = histories
-    n_missing = network.version.history - HISTORY
-    ahead, seen = torch.full((40, 7 + n_missing), 1e6), (torch.arange(7 + n_missing) < 7).expand(40, -1)
-    longer = torch.cat([ahead, values], 1), torch.cat([seen, observed], 1)
+    ahead = torch.full((40, 7), 1e6)
+    longer = torch.cat([ahead, values], 1), torch.cat([ahead > 0, observed], 1)
     torch.testing.assert_close(network.predict(*longer, season, second, 9), network.predict(*histories, 9))
 
 
@@ -90,7 +95,7 @@ def test_a_new_network_repeats_the_last_season():
     expected = torch.stack(
         [torch.stack([x[-m + h % m] for h in range(60)]) for x, m in zip(values, season, strict=True)]
     )
-    torch.testing.assert_close(median[:, :, MEDIAN], expected.double(), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(median[:, :, MIDDLE], expected.double(), atol=1e-4, rtol=1e-4)
 
 
 def test_lags_are_whole_seasons_before_each_row():
@@ -112,15 +117,14 @@ def test_lags_are_whole_seasons_before_each_row():
     assert steps[64, 1].item() == 0  # the first row of the horizon has no value of its own
 
 
-@pytest.mark.parametrize("version", [ZERO_2, ZERO_3])
-def test_sources_are_the_forecasts_of_simple_methods(version):
+def test_sources_are_the_forecasts_of_simple_methods():
     """Means and medians over seasons, lines and levels, from loops over the rows that exist."""
     n, season, second, rng = 70, 5, 20, np.random.default_rng(0)
     y, seen = rng.normal(size=n).cumsum(), rng.random(n) < 0.8
     seen[-8:] = True
     seen[-1] = False
     history = torch.tensor(y)[None], torch.tensor(seen)[None]
-    inputs = read(*history, torch.tensor([season]), torch.tensor([second]), version)
+    inputs = read(*history, torch.tensor([season]), torch.tensor([second]))
     found = (inputs.sources[0].double() * inputs.spread + inputs.centre).numpy()
 
     def before(row: int, length: int, most: int) -> list[float]:
@@ -139,24 +143,21 @@ def test_sources_are_the_forecasts_of_simple_methods(version):
         means = [np.mean(before(n + h, length, most)) for length, most in ((season, 8), (season, n), (second, n))]
         lines = [y[last] + (n + h - last) * slope for slope in slopes]
         expected = [*means, y[last], *lines, *levels]
-        if version == ZERO_3:
-            back = h // season + 1
-            expected += [np.median(before(n + h, length, 8)) for length in (season, second)]
-            expected += [
-                y[n + h - back * season] + back * lately if seen[n + h - back * season] else inputs.centre.item()
-            ]
-            expected += [means[0] + np.average(off, weights=d ** np.arange(len(off))) for d in (0.0, 0.7, 0.92)]
-            expected += [means[1]]
+        back = h // season + 1
+        expected += [np.median(before(n + h, length, 8)) for length in (season, second)]
+        expected += [y[n + h - back * season] + back * lately if seen[n + h - back * season] else inputs.centre.item()]
+        expected += [means[0] + np.average(off, weights=d ** np.arange(len(off))) for d in (0.0, 0.7, 0.92)]
+        expected += [means[1]]
         np.testing.assert_allclose(found[h, 7:], expected, rtol=1e-4, atol=1e-4)
-        assert inputs.available[0, h].tolist()[7:18] == [True] * min(len(expected), 11)
+        assert inputs.available[0, h].tolist()[7:18] == [True] * 11
 
 
-def test_the_third_version_reads_values_of_4096_rows_and_levels_of_1024():
+def test_the_network_reads_values_of_4096_rows_and_levels_of_1024():
     """Red if the scale, a level or a line depends on older rows, or a mean over seasons or a lag does not."""
     y = np.where(np.arange(4096) < 3072, 50.0, 0.0) + np.arange(4096) % 24
     history = torch.tensor(y)[None], torch.ones(1, 4096) > 0
-    inputs = read(*history, torch.tensor([24]), torch.tensor([720]), ZERO_3, 48)
-    late = read(*(x[:, -1024:] for x in history), torch.tensor([24]), torch.tensor([720]), ZERO_3, 48)
+    inputs = read(*history, torch.tensor([24]), torch.tensor([720]), 48)
+    late = read(*(x[:, -1024:] for x in history), torch.tensor([24]), torch.tensor([720]), 48)
     assert torch.equal(inputs.spread, late.spread)
     assert torch.equal(inputs.change, late.change)
     found, near = (each.sources[0].double() * each.spread + each.centre for each in (inputs, late))
@@ -167,12 +168,12 @@ def test_the_third_version_reads_values_of_4096_rows_and_levels_of_1024():
     np.testing.assert_allclose(found[:, 5], [y[4096 + h - 1440] for h in range(48)], rtol=1e-4)
 
 
-def test_changes_of_the_third_version_follow_the_place_in_the_season():
+def test_changes_follow_the_place_in_the_season():
     """Red if nights that never change are as uncertain as days."""
     rng = np.random.default_rng(0)
     y = np.where(np.arange(480) % 24 < 12, 0.0, 5 + rng.normal(size=480))
     history = torch.tensor(y)[None], torch.ones(1, 480) > 0
-    ratio = read(*history, torch.tensor([24]), torch.tensor([1]), ZERO_3, 48).ratio[0].numpy()
+    ratio = read(*history, torch.tensor([24]), torch.tensor([1]), 48).ratio[0].numpy()
     assert (ratio[:12] < -1).all()
     assert (ratio[12:24] > 0.3).all()
     np.testing.assert_array_equal(ratio[:24], ratio[24:])
@@ -181,7 +182,7 @@ def test_changes_of_the_third_version_follow_the_place_in_the_season():
 @pytest.mark.parametrize("season", [2, 24, 365, 2016])
 def test_seasons_longer_than_the_history_are_read(season):
     seasons = torch.tensor([season]), torch.tensor([7 * season])
-    quantiles = Zero(d_model=16, d_ff=16, version=3).predict(torch.randn(1, 10), torch.ones(1, 10) > 0, *seasons, 400)
+    quantiles = Zero(d_model=16, d_ff=16).predict(torch.randn(1, 10), torch.ones(1, 10) > 0, *seasons, 400)
     assert quantiles.isfinite().all()
 
 
@@ -196,7 +197,7 @@ def test_a_pattern_that_repeats_exactly_goes_on(shape, second):
     y = np.tile(week, history // 21 + 1)
     given = torch.from_numpy(y[None, :history]), torch.ones(1, history, dtype=torch.bool)
     forecast = load().predict(*given, torch.tensor([7]), torch.tensor([second]), 21)
-    error = (forecast[0, :, LEVELS.index(0.5)] - torch.from_numpy(y[history:])).abs()
+    error = (forecast[0, :, MIDDLE] - torch.from_numpy(y[history:])).abs()
     assert error.max() < 0.03 * np.ptp(y)
 
 

@@ -28,6 +28,7 @@ from informer.data.history import future_index
 from informer.members.regression import Effects, Terms, evenly
 from informer.members.zero import Histories, Pretrained
 from informer.networks.models.zero import at_level
+from informer.networks.ops import zero_inputs
 from informer.read.series import Series, column_values
 
 NETWORK, EFFECTS, BOTH = "network", "effects", "effects + network"
@@ -173,8 +174,7 @@ class PanelEffects:
             horizon: rows to forecast.
         """
         histories, effects, ratios, done = list[np.ndarray](), list[np.ndarray](), list[bool](), dict[int, np.ndarray]()
-        rows, levels = member.network.version.history, member.network.version.levels
-        firsts = {s: max(end - rows, 0) for s, end in sorted(origins, reverse=True)}
+        firsts = {s: max(end - zero_inputs.HISTORY, 0) for s, end in sorted(origins, reverse=True)}
         for s, end in origins:
             series, first = panel[s], firsts[s]
             if s not in done:
@@ -190,8 +190,8 @@ class PanelEffects:
                 histories.append(each.remainder(s, column, before))
                 effects.append(np.pad(after, (0, horizon - len(after)), mode="edge"))
                 ratios.append(each.is_ratio)
-        rest = member.quantiles(Histories.of(histories, past.seasons, rows), panel[0].frequency, horizon)
-        mean, effect, is_ratio = rest @ mean_weights(levels), np.stack(effects), np.array(ratios)[:, None]
+        rest = member.quantiles(Histories.of(histories, past.seasons), panel[0].frequency, horizon)
+        mean, effect, is_ratio = rest @ mean_weights(), np.stack(effects), np.array(ratios)[:, None]
         quantiles = np.where(is_ratio[..., None], effect[..., None] * rest, effect[..., None] + rest)
         expected = np.where(is_ratio, effect * mean, effect + mean)
         shift, factor = (effect - expected)[..., None], (1 / np.maximum(mean, 1e-9))[..., None]
@@ -202,8 +202,8 @@ class PanelEffects:
 
 
 @cache
-def mean_weights(levels: tuple[float, ...]) -> Float64[np.ndarray, " n"]:
-    """Weights of the quantiles at these levels in the mean of their distribution, tails included."""
-    unit = np.eye(len(levels))
-    weights: np.ndarray = np.mean([at_level(unit, (k + 0.5) / POINTS, levels) for k in range(POINTS)], axis=0)
+def mean_weights() -> Float64[np.ndarray, " n"]:
+    """Weights of the quantiles of the network in the mean of their distribution, tails included."""
+    unit = np.eye(len(zero_inputs.LEVELS))
+    weights: np.ndarray = np.mean([at_level(unit, (k + 0.5) / POINTS) for k in range(POINTS)], axis=0)
     return weights

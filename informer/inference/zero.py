@@ -19,7 +19,6 @@ import pandas as pd
 from jaxtyping import Float64
 
 from informer.base.errors import ColumnError, InputError, ShortError, listed
-from informer.base.quantiles import MEDIAN
 from informer.checkpoint.format import Rule
 from informer.config.commands import PredictConfig
 from informer.data.history import Future, future_index
@@ -30,7 +29,7 @@ from informer.inference.totals import LEVELS
 from informer.inference.writing import tidy_table
 from informer.members.zero import Histories, network_seasons, pretrained
 from informer.networks.models.zero import at_level
-from informer.networks.ops.zero_inputs import COUNTED
+from informer.networks.ops.zero_inputs import COUNTED, HORIZON, MIDDLE
 from informer.read.series import Series, column_values, row_of
 from informer.scoring.forecasts import Forecasts, in_utc, joined, keys_of
 from informer.scoring.metrics import seasonal_scale
@@ -286,7 +285,7 @@ class ZeroModel:
             self._effects = self._fitted(panel)
         elif self.known is not None:
             self._effects = PanelEffects.fit(before(panel, origins), self.columns, self.known)
-        version, columns, steps, order = self.member.network.version, self.columns, np.arange(horizon), list[int]()
+        columns, steps, order = self.columns, np.arange(horizon), list[int]()
         last, mean = ("seasonal naive", "seasonal mean") if self.seasons[0] > 1 else ("naive", "mean")
         parts, n, padding = (
             defaultdict[str, list[Forecasts]](list),
@@ -300,10 +299,10 @@ class ZeroModel:
             for place, end in some:
                 values = by_series[place][:end]
                 histories += list(np.where(np.isfinite(values[-COUNTED:]).any(axis=0), values, 0.0).T)
-            past = Histories.of(histories, seasons, version.history)
+            past = Histories.of(histories, seasons)
             if NETWORK in kinds:
                 quantiles = self.member.quantiles(past, panel[0].frequency, horizon)
-                found[NETWORK] = quantiles[:, :, version.levels.index(MEDIAN)], quantiles
+                found[NETWORK] = quantiles[:, :, MIDDLE], quantiles
             if self._effects is not None and {*kinds} - {NETWORK}:
                 found |= self._effects.candidates(self.member, past, panel, some, ahead or (), horizon)
             scale = seasonal_scale([np.where(past.observed, past.values, np.nan).T], seasons[0])
@@ -316,7 +315,7 @@ class ZeroModel:
                 scale=scale,
                 change=scale,
                 zone=panel[0].timestamps.tz,
-                direct=version.horizon,
+                direct=HORIZON,
             )
             for kind in kinds:
                 bands = self._bands(past, found[kind], levels, kind, of_constants=of_constants)
@@ -379,7 +378,7 @@ class ZeroModel:
         points, quantiles = found
         sides = {"lo": -1, "hi": 1}
         ends = {f"{end}{level}": 0.5 + side * level / 200 for level in levels for end, side in sides.items()}
-        bands = {name: at_level(quantiles, p, self.member.network.version.levels) for name, p in ends.items()}
+        bands = {name: at_level(quantiles, p) for name, p in ends.items()}
         if kind != NETWORK:
             bands = self._widened(points, bands)
         elif bands:  # those beyond the network's levels may be outside the bounds of its quantiles

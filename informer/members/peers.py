@@ -16,8 +16,9 @@ from jaxtyping import Int64
 from informer.base.errors import InputError, ShortError
 from informer.base.quantiles import MEDIAN
 from informer.members.baselines import Histories, Paths
-from informer.networks.ops.zero_inputs import HISTORY
 
+MOST_ROWS = 1024
+"""Newest rows that models of statsforecast are fitted to: fitting ARIMA to more takes minutes."""
 LAGS = 12
 """Newest rows that LightGBM reads next to those of up to two seasons."""
 TESTS = 2
@@ -49,11 +50,11 @@ def _of_statsforecast(
     horizon: int,
     levels: Sequence[float],
 ) -> tuple[Paths, dict[float, Paths]]:
-    """A model of statsforecast, chosen and fitted anew for each history, of at most HISTORY rows."""
+    """A model of statsforecast, chosen and fitted anew for each history, of at most MOST_ROWS rows."""
     from statsforecast import models
 
     model, widths = getattr(models, name)(season_length=season), _widths(levels)
-    found = [model.forecast(y=history[-HISTORY:], h=horizon, level=widths) for history in histories]
+    found = [model.forecast(y=history[-MOST_ROWS:], h=horizon, level=widths) for history in histories]
     table = pd.DataFrame({key: np.concatenate([each[key] for each in found]) for key in found[0]})
     return _read(table, "mean", levels, len(histories))
 

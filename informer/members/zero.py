@@ -28,13 +28,12 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float64
 
-from informer.base.quantiles import MEDIAN
 from informer.base.runtime import pick_device
 from informer.data.diagnosis import LEAST_COUNTED, seasons_of
 from informer.data.scaler import are_constant, is_amount, is_share
 from informer.data.seasonality import WEAKEST
 from informer.members.theta import leaves_season, theta
-from informer.networks.ops.zero_inputs import HISTORY
+from informer.networks.ops.zero_inputs import HISTORY, MIDDLE
 from informer.pretrained.weights import NEWEST, load
 from informer.read.frequency import Frequency, Unit
 from informer.read.series import Series
@@ -56,9 +55,9 @@ class Histories:
     seasons: tuple[int, int]
 
     @classmethod
-    def of(cls, columns: Sequence[np.ndarray], seasons: tuple[int, int], most: int = HISTORY) -> "Histories":
-        """From columns with NaN where a value is missing; at most `most` rows."""
-        rows = min(most, max(map(len, columns)))
+    def of(cls, columns: Sequence[np.ndarray], seasons: tuple[int, int]) -> "Histories":
+        """From columns with NaN where a value is missing; the last HISTORY rows."""
+        rows = min(HISTORY, max(map(len, columns)))
         values = np.full((len(columns), rows), np.nan)
         for row, column in zip(values, columns, strict=True):
             end = column[-rows:]
@@ -151,13 +150,12 @@ class Pretrained:
         first, second = (torch.full((len(values),), season, device=self.device) for season in past.seasons)
         plain, mirrored = (self.network.predict(x, observed, first, second, horizon) for x in (values, -values))
         forecast = ((plain - mirrored.flip(2)) / 2).cpu().numpy() * own[..., None] + level[..., None]
-        middle = self.network.version.levels.index(MEDIAN)
         if frequency.unit in LONG:
             season = past.seasons[0]
             history = torch.from_numpy(scaled).to(self.device)
             by_theta = theta(history, observed, season, horizon).cpu().numpy()
             joins = ~leaves_season(history, observed, season).cpu().numpy()
-            moved_by = THETA * joins[:, None] * (by_theta - forecast[:, :, middle])
+            moved_by = THETA * joins[:, None] * (by_theta - forecast[:, :, MIDDLE])
             forecast = forecast + moved_by[..., None]
         return past.bounded(forecast * unit[..., None])
 

@@ -9,7 +9,7 @@ from safetensors import safe_open
 from informer.base.errors import FileError, one_of
 from informer.networks.models.zero import Zero
 
-VERSIONS = {"zero-2": "1cf0a2f784ef8cddb9f4c8a9f2f0fd85d3b188deda84dc034ad9e9422ed09542"}
+VERSIONS = {"zero-3": "a360d01c67b0c90fbdcafd16f4336c1462fd5653021b3511fd89b81a7589100e"}
 """Weights in the package, the newest last, and their sha256."""
 NEWEST = list(VERSIONS)[-1]
 

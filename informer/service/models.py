@@ -23,6 +23,7 @@ from informer.inference.model import Answer, interval_notes, loaded
 from informer.inference.trained import TrainedPanel
 from informer.inference.untrained import Subject, untrained
 from informer.members.zero import pretrained as load_pretrained
+from informer.networks.ops.zero_inputs import LEAST_HORIZON
 from informer.read.dialect import find_encoding
 from informer.read.table import read_errors
 from informer.scoring.intervals import LEVELS
@@ -127,21 +128,20 @@ def _check_text(text: str, settings: ServeConfig, read: int) -> None:
 def pretrained(settings: ServeConfig, name: str, rule: Rule) -> Model:
     """The pretrained network, for numeric columns of any table, with effects of those known ahead; or as in a file."""
     base = check(node_of(DatasetConfig, rule.dataset))
-    member = load_pretrained(settings.device)
-    version, one_pass = member.version, member.network.version.horizon
+    version = load_pretrained(settings.device).version
 
     def subject(frame: Source, future: Source | None, form: InputFormat, query: Query) -> Subject:
         model = untrained(
             *(frame, form.applied_to(base), rule), name=query.name or FRAME, future=future,
             most_series=settings.max_series, device=settings.device,
         )  # fmt: skip
-        model.usual = model.usual or (one_pass if model.known is None else None)
+        model.usual = model.usual or (LEAST_HORIZON if model.known is None else None)
         return model
 
     about = Description(
         name=name, model=version, changed=version if name == ZERO else rule.sha256[:12], seq_len=2,
         targets=[rule.target] if rule.target else [], future_covariates=rule.future_covariates,
-        pred_len=one_pass, intervals=list(LEVELS),
+        pred_len=LEAST_HORIZON, intervals=list(LEVELS),
     )  # fmt: skip
     return Model(about, subject)
 

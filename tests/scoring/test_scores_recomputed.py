@@ -67,7 +67,7 @@ def test_forecast_scores_what_backtest_gives(table: Path, folder: Path) -> None:
     start = str(frame["date"].iloc[ROWS - HORIZON * ORIGINS])
     found = Forecaster().backtest(frame, horizon=HORIZON, stride=HORIZON, start=start, intervals=[80, 95])
     assert found["origin"].nunique() == ORIGINS
-    compare(written(Path("out/metrics.csv"), "zero-2"), found)
-    scaled = written(Path("out/metrics.csv"), "zero-2", "scaled")
+    compare(written(Path("out/metrics.csv"), "zero-3"), found)
+    scaled = written(Path("out/metrics.csv"), "zero-3", "scaled")
     inside = found["actual"].between(found["lo80"], found["hi80"])
     assert scaled["all", "all", "coverage80"] == pytest.approx(100 * inside.mean(), rel=1e-6)

@@ -71,7 +71,7 @@ def test_promotions_in_words_are_read_and_totals_are_means(panel: tuple[pd.DataF
     assert lines["Columns"].startswith("promo and the calendar lower the error of earlier forecasts by ")
     assert "promo" in Path("out/report.html").read_text()
     assert str(ahead["date"].max().date()) in Path("out/report.html").read_text(), "the page shows the future"
-    assert json.loads(Path("out/metrics.json").read_text())["model"] in {"effects", "effects + zero-2"}
+    assert json.loads(Path("out/metrics.json").read_text())["model"] in {"effects", "effects + zero-3"}
 
 
 def test_intervals_around_effects_cover_what_they_say(folder: Path) -> None:

@@ -2,17 +2,17 @@
 
 Every column is a series of its own. A series is cut into patches; the encoder of the Informer (distilling between its
 layers) reads the last 512 rows or more. Its one-pass decoder reads the start token, the last `LABEL` rows, and the
-horizon, whose rows hold what simple methods forecast for them from up to `Version.history` rows: the values one to four
-seasons before, and one to three of a second, longer season, means over seasons, the last value, lines and levels (see
-`informer.networks.ops.zero_inputs`). The rows of the start token hold the same next to their own values, so the decoder
-sees how well each would have forecast them.
+horizon, whose rows hold what simple methods forecast for them from up to HISTORY rows: the values one to four seasons
+before, and one to three of a second, longer season, means and medians over seasons, the last value, lines and levels
+(see `informer.networks.ops.zero_inputs`). The rows of the start token hold the same next to their own values, so the
+decoder sees how well each would have forecast them.
 
   x = (y - mean of the last 64 rows) / standard deviation of the history           (float64)
   forecast = asinh(sum_j w_j c_j) + e d
 
 c_j are these forecasts (the last value where there is no lag), w_j weights that sum to one and start at lag one, e the
-mean absolute change over a season within the history (in the third version it may follow that at the same place of the
-season), and d the quantiles of a zero-initialised head: a pattern that repeats exactly costs nothing. Quantiles do not
+mean absolute change over a season within the history times a learnt power of that at the same place of the season, and
+d the quantiles of a zero-initialised head: a pattern that repeats exactly costs nothing. Quantiles do not
 cross. Values are masked where they do not exist, through attention and distilling, and positions count from the end: a
 history with missing rows before it gives what it gives by itself.
 """
@@ -44,12 +44,14 @@ from informer.networks.ops.zero_inputs import (
     CONTEXT,
     HORIZON,
     LABEL,
+    LEAST_HORIZON,
     LEVELS,
+    MIDDLE,
+    N_CHANNELS,
     N_FACTS,
+    N_SHARED,
     N_SOURCES,
     PATCH,
-    ZERO_2,
-    ZERO_3,
     Inputs,
     first_available,
     read,
@@ -67,7 +69,6 @@ class Zero(nn.Module):
         d_model, d_ff, n_heads: widths, and heads of each attention layer.
         encoder_layers, decoder_layers: numbers of layers.
         distil: halve the sequence between layers of the encoder.
-        version: 2 or 3, of what it reads and forecasts.
     """
 
     def __init__(
@@ -79,11 +80,9 @@ class Zero(nn.Module):
         encoder_layers: int = 3,
         decoder_layers: int = 2,
         distil: bool = True,
-        version: int = 2,
     ) -> None:
         super().__init__()
-        self.version = {2: ZERO_2, 3: ZERO_3}[version]
-        start, ahead, length = LABEL // PATCH, self.version.horizon // PATCH, CONTEXT // PATCH
+        start, ahead, length = LABEL // PATCH, HORIZON // PATCH, CONTEXT // PATCH
 
         def attend(len_q: int, len_k: int, index: int) -> AttentionLayer:
             spec = AttentionSpec(n_heads, d_model // n_heads, len_q, len_k, layer_index=index)
@@ -93,7 +92,7 @@ class Zero(nn.Module):
             return FeedForward(d_model=d_model, d_ff=d_ff, activation="gelu", dropout=0.0)
 
         self.patch = Linear(4 * PATCH, d_model)
-        self.step = Linear(self.version.n_channels * PATCH, d_model)
+        self.step = Linear(N_CHANNELS * PATCH, d_model)
         self.facts = Linear(N_FACTS, d_model)
         self.patch_position = nn.Parameter(0.02 * torch.randn(length, d_model))
         self.step_position = nn.Parameter(0.02 * torch.randn(start + ahead, d_model))
@@ -115,11 +114,11 @@ class Zero(nn.Module):
             )
             for i in range(decoder_layers)
         )
-        self.head = QuantileHead(d_model, PATCH, self.version.levels)
-        self.copy = Linear(d_model, PATCH * self.version.n_sources)
-        self.unit = Linear(d_model, 1) if self.version == ZERO_3 else None
+        self.head = QuantileHead(d_model, PATCH, LEVELS)
+        self.copy = Linear(d_model, PATCH * N_SOURCES)
+        self.unit = Linear(d_model, 1)
         for output in (self.head, self.copy, self.unit):
-            for parameter in output.parameters() if output else ():
+            for parameter in output.parameters():
                 nn.init.zeros_(parameter)
 
     def forward(self, inputs: Inputs) -> Float[Tensor, "b horizon q"]:
@@ -139,9 +138,8 @@ class Zero(nn.Module):
         deviation = self.head(ahead).flatten(1, 2)
         weights = copy_weights(self.copy(ahead).view(inputs.available.shape), inputs.available)
         copied = (weights * inputs.sources).sum(2).asinh()
-        unit = inputs.change[:, None, None]
-        if self.unit:
-            unit = unit * (self.unit(ahead).repeat_interleave(PATCH, 1) * inputs.ratio[:, :, None]).exp()
+        power = self.unit(ahead).repeat_interleave(PATCH, 1)
+        unit = inputs.change[:, None, None] * (power * inputs.ratio[:, :, None]).exp()
         return copied[:, :, None] + unit * deviation
 
     def predict(
@@ -170,12 +168,12 @@ class Zero(nn.Module):
         """`predict` for one batch, with gradients."""
         blocks: list[Tensor] = []
         before: Tensor | float = 0.0
-        middle, left = self.version.levels.index(MEDIAN), horizon
+        left = horizon
         while left > 0:
-            size = min(max(-(-left // PATCH) * PATCH, HORIZON), self.version.horizon)
-            inputs = read(values, observed, season, second, self.version, size)
+            size = min(max(-(-left // PATCH) * PATCH, LEAST_HORIZON), HORIZON)
+            inputs = read(values, observed, season, second, size)
             quantiles = inputs.unscaled(self(inputs))
-            median = quantiles[:, :, middle, None]
+            median = quantiles[:, :, MIDDLE, None]
             off = quantiles - median
             # the root has no gradient at zero
             off = off.sign() * (off.square() + before).clamp(min=1e-200).sqrt()
@@ -193,7 +191,7 @@ class ZeroConfig(ModelConfig):
 
     family: str = "zero"
     embed: CalendarEmbed = "none"
-    weights: str | None = size("zero-2", "Pretrained weights that training starts from; null: random ones.")
+    weights: str | None = size("zero-3", "Pretrained weights that training starts from; null: random ones.")
     seasons: list[int] = size(list, "Rows of the two seasons, 1 for none; []: found in the training rows.")
     d_model: int = size(128, "Width of every layer.", ge=1)
     n_heads: int = size(4, "Attention heads; must divide d_model.", ge=1)
@@ -297,12 +295,12 @@ def copy_weights(raw: Float[Tensor, "b t j"], available: Bool[Tensor, "b t j"]) 
     """Weights that sum to one over the available sources: one for the first of them, plus raw minus its mean.
 
     Raw 0.3 and 0.1 of two sources gives 1.1 and -0.1; raw zeros, as at the start of training, copy the first source. Of
-    the further sources of the third version raw is added as it is, and taken from the first source.
+    the sources beyond N_SHARED raw is added as it is, and taken from the first source.
     """
-    first, kept, further = first_available(available)[:, :, :N_SOURCES], raw * available, raw.shape[2] > N_SOURCES
-    known, kept, added = available[:, :, :N_SOURCES], kept[:, :, :N_SOURCES], kept[:, :, N_SOURCES:]
-    weights = first + (kept - kept.sum(2, keepdim=True) / known.sum(2, keepdim=True)) * known
-    return torch.cat([weights - first * added.sum(2, keepdim=True), added], dim=2) if further else weights
+    first, known = first_available(available)[:, :, :N_SHARED], available[:, :, :N_SHARED]
+    shared, added = (raw * available).tensor_split([N_SHARED], dim=2)
+    weights = first + (shared - shared.sum(2, keepdim=True) / known.sum(2, keepdim=True)) * known
+    return torch.cat([weights - first * added.sum(2, keepdim=True), added], dim=2)
 
 
 def quantile_loss(
@@ -312,8 +310,7 @@ def quantile_loss(
     relative to a naive forecast's error."""
     target = inputs.scaled(values).clamp(-8, 8)
     weight = observed / (inputs.change[:, None] + 0.01)
-    levels = (ZERO_2 if quantiles.shape[2] == len(LEVELS) else ZERO_3).levels
-    return (pinball(quantiles, target, levels) * weight).sum() / observed.sum()
+    return (pinball(quantiles, target) * weight).sum() / observed.sum()
 
 
 def pinball(

@@ -1,10 +1,7 @@
 """What the network for any series reads: scaled patches of a history, and what simple methods forecast from it.
 
-The second version (`ZERO_2`) is the one that comes with the package. The third reads 4,096 rows in place of 1,024,
-forecasts up to 384 rows in one pass in place of 96, and has further sources: medians over seasons, which ignore single
-spikes, the last season plus its mean change, recent levels plus the mean season, and means over all seasons of 4,096
-rows. Scale, changes, levels and lines are those of the last 1,024 rows, since older levels say little. Its deviations
-may follow the mean change over a season at the same place of the season.
+Values and means over seasons are those of the last 4,096 rows; scale, changes, levels and lines those of the last
+1,024, since older levels say little.
 """
 
 from typing import NamedTuple
@@ -14,16 +11,31 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+HISTORY, HORIZON = 4096, 384
+"""Rows read of a series, and most rows of a forecast in one pass."""
+LEAST_HORIZON = 96
+"""Fewest rows of a pass: the decoder is worse with fewer, since it was trained with so many."""
+DECILES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+LEVELS = (0.01, 0.05, *DECILES, 0.95, 0.99)
+"""Levels of the quantiles."""
+MIDDLE = LEVELS.index(0.5)
+"""Place of the median."""
 CONTEXT, LABEL, PATCH = 512, 64, 16
 """Rows of the history that the encoder reads, of the start token, of a patch."""
 LAGS, SECOND_LAGS = 4, 3
 """Seasons back that the decoder reads, of the first and of the second season. A week of quarter hours has 672 rows."""
 PHASES = 8
-"""Seasons of a recent mean or median of values at the same place in the season; a power of two."""
+"""Seasons of a recent mean or median of values at the same place in the season."""
+DISCOUNTS = (0.0, 0.7, 0.92)
+"""What a row counts in a recent level, as a share of what the next one counts."""
 N_LAGS = LAGS + SECOND_LAGS
 N_MEANS = N_LAGS + 3
-N_SOURCES = N_MEANS + 6
-"""Sources of a forecast: at lags, with means over seasons, and all of the second version; see `_sources`."""
+N_SHARED = N_MEANS + 6
+"""Sources whose weights sum to one: at lags, with means over seasons, values and lines; see `_sources`."""
+N_SOURCES = N_SHARED + 4 + len(DISCOUNTS)
+"""Sources of a forecast."""
+N_CHANNELS = 4 + N_MEANS + 2 * N_SOURCES - N_SHARED
+"""Channels of the decoder's patches; see `Inputs.steps`."""
 COUNTED = 1024
 """Rows of the scale, mean changes, levels and lines."""
 RECENT = 64
@@ -34,35 +46,8 @@ LEAST_CHANGE = 0.01
 """Least e, the unit of the deviations."""
 MOST = 12.0
 """Greatest |asinh| of a forecast: 80,000 standard deviations."""
-DISCOUNTS = (0.0, 0.7, 0.92)
-"""What a row counts in a recent level, as a share of what the next one counts."""
 DOUBTS = 4.0
 """Changes at one place of the season are mixed with so many of the mean change."""
-
-
-class Version(NamedTuple):
-    """Sizes of a version.
-
-    Rows read of a series, most rows of a forecast in one pass, levels of the quantiles, and sources of a forecast.
-    """
-
-    history: int
-    horizon: int
-    levels: tuple[float, ...]
-    n_sources: int
-
-    @property
-    def n_channels(self) -> int:
-        """Channels of the decoder's patches: own value, first source, which sources exist, distances, changes."""
-        further = self.n_sources - N_SOURCES
-        return 3 + N_MEANS + self.n_sources + further + (further > 0)
-
-
-DECILES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-ZERO_2 = Version(1024, 96, (0.025, *DECILES, 0.975), N_SOURCES)
-ZERO_3 = Version(4096, 384, (0.01, 0.05, *DECILES, 0.95, 0.99), N_SOURCES + 4 + len(DISCOUNTS))
-HISTORY, HORIZON, LEVELS, _ = ZERO_2
-"""Sizes of the version in the package."""
 
 
 class Inputs(NamedTuple):
@@ -73,15 +58,14 @@ class Inputs(NamedTuple):
     patch_mask: Bool[Tensor, "b n"]
     steps: Float[Tensor, "b k q"]
     """Patches of the start token and the horizon: own value, the first source, which of those at lags and of means over
-    seasons exist, and distances from the first source of the own value and the other sources; then, of the third
-    version, which of its further sources exist, and `ratio`."""
+    seasons exist, distances from the first source of the own value and the other sources, which of the sources beyond
+    N_SHARED exist, and `ratio`."""
     step_mask: Bool[Tensor, "b k"]
     sources: Float[Tensor, "b horizon j"]
     available: Bool[Tensor, "b horizon j"]
     facts: Float[Tensor, "b f"]
     ratio: Float[Tensor, "b horizon"]
-    """Logarithm of the mean change at the place of the row in the season, relative to the mean of all; 0 before the
-    third version."""
+    """Logarithm of the mean change at the place of the row in the season, relative to the mean of all."""
     change: Float[Tensor, " b"]
     """Mean absolute change over a season, of asinh x; at least LEAST_CHANGE, and 1 if none is known."""
     centre: Float[Tensor, " b"]
@@ -103,8 +87,7 @@ def read(
     observed: Bool[Tensor, "b t"],
     season: Int[Tensor, " b"],
     second: Int[Tensor, " b"],
-    version: Version = ZERO_2,
-    horizon: int | None = None,
+    horizon: int = HORIZON,
 ) -> Inputs:
     """Scale histories and cut them into patches.
 
@@ -112,19 +95,16 @@ def read(
         values: the last rows of each series, finite; anything where not observed.
         observed: which values exist; at least one of each series.
         season, second: rows of the two seasons, 1 for none.
-        version: what is read.
-        horizon: rows to forecast, a multiple of PATCH; None: the most in one pass.
+        horizon: rows to forecast, a multiple of PATCH.
     """
-    horizon = horizon or version.horizon
-    values, observed = values[:, -version.history :], observed[:, -version.history :]
+    values, observed = values[:, -HISTORY:], observed[:, -HISTORY:]
     missing_in_front = -values.shape[1] % (4 * PATCH)  # two distillings halve an even number of patches
     values, observed = F.pad(values.double(), (missing_in_front, 0)), F.pad(observed, (missing_in_front, 0))
     centre, spread = _statistics(values[:, -COUNTED:], observed[:, -COUNTED:])
     x = ((values - centre[:, None]) / spread[:, None]).float() * observed
 
     rows = torch.arange(-LABEL, horizon, device=x.device)
-    find = _sources if version == ZERO_2 else _more_sources
-    sources, exists = find(x, observed, season, second, rows)
+    sources, exists = _sources(x, observed, season, second, rows)
     bounded, observed = x[:, -COUNTED:].asinh(), observed[:, -COUNTED:]
     n = bounded.shape[1]
     last_value = sources[:, :, N_MEANS]
@@ -151,11 +131,9 @@ def read(
     start = (bounded_sources * first_available(available)).sum(2, keepdim=True)
     distances = ((torch.cat([own, bounded_sources[:, :, 1:]], dim=2) - start) / change[:, None, None]).asinh()
     distances = distances * torch.cat([is_own, exists[:, :, 1:]], dim=2)
-    steps = torch.cat([own, is_own, start, exists[:, :, :N_MEANS], distances], dim=2)
-    ratio = torch.zeros_like(own[:, :, 0])
-    if version == ZERO_3:
-        ratio = _ratio(moves.abs(), has_move, season, rows)
-        steps = torch.cat([steps, exists[:, :, N_SOURCES:], ratio[:, :, None]], dim=2)
+    ratio = _ratio(moves.abs(), has_move, season, rows)
+    known = exists[:, :, :N_MEANS], exists[:, :, N_SHARED:]
+    steps = torch.cat([own, is_own, start, known[0], distances, known[1], ratio[:, :, None]], dim=2)
     start_mask = observed[:, -LABEL:].unflatten(1, (-1, PATCH)).any(2)
     length = n - torch.where(observed, torch.arange(n, device=x.device), n).amin(1)
     facts = [
@@ -187,37 +165,6 @@ def read(
     )
 
 
-def _sources(
-    x: Float[Tensor, "b n"], observed: Bool[Tensor, "b n"], season: Tensor, second: Tensor, rows: Int[Tensor, " k"]
-) -> tuple[Float[Tensor, "b k j"], Bool[Tensor, "b k j"]]:
-    """What simple methods forecast for each of `rows`, counted from the first row after x, and which of it exists.
-
-    Values LAGS seasons and SECOND_LAGS second seasons before; means over PHASES, all, and all second seasons before;
-    the last value, lines from it with the mean slope of all rows and of the last season; the means of the last season,
-    of all rows, and of the last RECENT rows (0).
-    """
-    n = x.shape[1]
-    lags = torch.cat([_lags(rows, season, LAGS), _lags(rows, second, SECOND_LAGS)], dim=2)  # [b rows lags], positive
-    index = n + rows[None, :, None] - lags
-    is_inside = index >= 0
-    index = index.clamp(min=0)
-    has_second = second[:, None, None] > 1
-    exists = observed.gather(1, index.flatten(1)).view_as(lags) & is_inside
-    exists = torch.cat([exists[:, :, :LAGS], exists[:, :, LAGS:] & has_second], dim=2)
-    at_lags = x.gather(1, index.flatten(1)).view_as(lags) * exists
-
-    means, has_mean = [], []
-    for each, k, most in ((season, 0, PHASES), (season, 0, n), (second, LAGS, n)):
-        mean, count = _phase_mean(x, observed, each, index[:, :, k], most)
-        means.append(mean)
-        has_mean.append((count > 0) & is_inside[:, :, k])
-    has_mean[2] = has_mean[2] & has_second[:, :, 0]
-
-    others = _whole(x[:, -COUNTED:], observed[:, -COUNTED:], season, rows)
-    exists = torch.cat([exists, torch.stack(has_mean, 2), torch.ones_like(others, dtype=torch.bool)], dim=2)
-    return torch.cat([at_lags, torch.stack(means, 2), others], dim=2) * exists, exists
-
-
 def _whole(
     x: Float[Tensor, "b n"], observed: Bool[Tensor, "b n"], season: Tensor, rows: Int[Tensor, " k"]
 ) -> Float[Tensor, "b k 6"]:
@@ -234,14 +181,17 @@ def _whole(
     return torch.stack([each.expand(-1, len(rows)) for each in whole], dim=2)
 
 
-def _more_sources(
+def _sources(
     x: Float[Tensor, "b n"], observed: Bool[Tensor, "b n"], season: Tensor, second: Tensor, rows: Int[Tensor, " k"]
 ) -> tuple[Float[Tensor, "b k j"], Bool[Tensor, "b k j"]]:
-    """Those of `_sources`, and further ones.
+    """What simple methods forecast for each of `rows`, counted from the first row after x, and which of it exists.
 
-    The mean of second seasons is of PHASES of them. Further: medians over PHASES first and second seasons; the last
-    season plus its mean change over the last three; recent levels (DISCOUNTS) of what differs from the mean over PHASES
-    seasons, plus that mean; and the mean over all seasons of x, where that of `_sources` is of COUNTED rows.
+    Values LAGS seasons and SECOND_LAGS second seasons before; means over PHASES seasons, all seasons of COUNTED rows,
+    and PHASES second seasons before; the last value, lines from it with the mean slope of all rows and of the last
+    season; the means of the last season, of all rows, and of the last RECENT rows (0). Then those beyond N_SHARED:
+    medians over PHASES first and second seasons, which ignore single spikes; the last season plus its mean change over
+    the last three; recent levels (DISCOUNTS) of what differs from the mean over PHASES seasons, plus that mean; and the
+    mean over all seasons of x.
     """
     n, back = x.shape[1], torch.arange(x.shape[1], device=x.device)
     lags = torch.cat([_lags(rows, season, PHASES), _lags(rows, second, PHASES)], dim=2)
@@ -354,21 +304,6 @@ def _mean(x: Tensor, observed: Tensor, counted: Tensor | bool = True) -> Tensor:
     used = observed & counted
     total = (x * used).sum(1, dtype=torch.float64)  # so that rows before the history do not change its rounding
     return (total / used.sum(1).clamp(min=1)).to(x.dtype)
-
-
-def _phase_mean(x: Tensor, observed: Tensor, season: Tensor, index: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """Means of the values at `index` and up to `most` - 1 seasons before, and how many there are: [b rows] each."""
-    total, count = x * observed, observed.float()
-    back = torch.arange(x.shape[1], device=x.device)
-    reach = 1
-    while reach < most:  # sums of 1, 2, 4, ... values
-        before = back - reach * season[:, None]
-        inside, earlier = before >= 0, before.clamp(min=0)
-        total = total + total.gather(1, earlier) * inside
-        count = count + count.gather(1, earlier) * inside
-        reach *= 2
-    total, count = total.gather(1, index), count.gather(1, index)
-    return total / count.clamp(min=1), count
 
 
 def first_available(available: Tensor) -> Tensor:
