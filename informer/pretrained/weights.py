@@ -9,7 +9,7 @@ from safetensors import safe_open
 from informer.base.errors import FileError, one_of
 from informer.networks.models.zero import Zero
 
-VERSIONS = {"zero-3": "a360d01c67b0c90fbdcafd16f4336c1462fd5653021b3511fd89b81a7589100e"}
+VERSIONS = {"zero-3": "98541600c13c31225a2df714922a427b6680f617b3b26db8d472d3d7354a2d8d"}
 """Weights in the package, the newest last, and their sha256."""
 NEWEST = list(VERSIONS)[-1]
 
