@@ -108,5 +108,5 @@ def test_totals_have_the_format_of_the_input(tmp_path: Path, monkeypatch: pytest
     sums = pd.read_csv("out/totals.csv", sep=";", decimal=",")
     steps = pd.read_csv("out/forecasts/form.forecast.csv", sep=";", decimal=",")
     assert sums["rows"].sum() == len(steps)
-    assert sums["value"].sum() == pytest.approx(steps["kg"].sum(), rel=0.05)
+    assert sums["value"].sum() == pytest.approx(steps["kg"].sum(), rel=0.1)
     assert 0.5 < sums["value"].sum() / (14 * table["kg"].mean()) < 1.5

@@ -33,7 +33,7 @@ from informer.data.diagnosis import LEAST_COUNTED, seasons_of
 from informer.data.scaler import are_constant, is_amount, is_share
 from informer.data.seasonality import WEAKEST
 from informer.members.theta import leaves_season, theta
-from informer.networks.ops.zero_inputs import HISTORY, MIDDLE
+from informer.networks.ops.zero_inputs import COUNTED, HISTORY, MIDDLE
 from informer.pretrained.weights import NEWEST, load
 from informer.read.frequency import Frequency, Unit
 from informer.read.series import Series
@@ -111,8 +111,8 @@ class Histories:
 
 
 def network_seasons(panel: Sequence[Series], columns: Sequence[str]) -> tuple[int, int]:
-    """Rows of the two seasons that the network is given, at most HISTORY, 1 for none: those of the calendar, or others
-    that the data have and the calendar has not."""
+    """Rows of the two seasons that the network is given, 1 for none: those of the calendar, or others that the data have
+    and the calendar has not. The first has at most COUNTED rows, whose changes are the scale, the second HISTORY."""
     calendar = [period for period in panel[0].frequency.seasons if 1 < period <= HISTORY]
     found = [x.period for x in seasons_of(panel, columns[-MOST_COLUMNS:]) if x.strength >= WEAKEST]
     found = [period for period in found if period <= HISTORY]
@@ -123,7 +123,7 @@ def network_seasons(panel: Sequence[Series], columns: Sequence[str]) -> tuple[in
     else:
         periods = found[:2]
     first, second, *_ = [*sorted(periods[:2]), 1, 1]
-    return first, second
+    return (first, second) if first <= COUNTED else (1, 1)
 
 
 @final
