@@ -112,7 +112,7 @@ class Histories:
 
 def network_seasons(panel: Sequence[Series], columns: Sequence[str]) -> tuple[int, int]:
     """Rows of the two seasons that the network is given, 1 for none: those of the calendar, or others that the data
-    have and the calendar has not. The first has at most COUNTED rows, whose changes are the scale, the second HISTORY."""
+    have and the calendar has not. The first has at most COUNTED rows, whose changes are the scale."""
     calendar = [period for period in panel[0].frequency.seasons if 1 < period <= HISTORY]
     found = [x.period for x in seasons_of(panel, columns[-MOST_COLUMNS:]) if x.strength >= WEAKEST]
     found = [period for period in found if period <= HISTORY]
