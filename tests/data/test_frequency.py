@@ -153,6 +153,7 @@ def test_a_step_is_inferred_and_continued(times: pd.DatetimeIndex, code: str, se
     np.testing.assert_array_equal(step.strides(times[kept]), np.diff(kept))
     moved = times[kept].insert(4, times[7] + pd.Timedelta("77ms"))
     np.testing.assert_array_equal(step.strides(moved), [1, 1, 5, 0, 0, 12, 5])
+    assert len(step.strides(times[:1])) == 0
 
 
 EVERY = pd.date_range("2024-02-26", periods=24 * 40, freq="h")
