@@ -172,3 +172,10 @@ def test_a_category_and_an_empty_name_stay_what_they_are() -> None:
     assert found["store"].to_list() == [None] * 4 + [2] * 4
     with pytest.raises(InputError, match=r"row 0, column .*: expected the name of a series, found an empty cell"):
         model.predict(table.with_columns(item=None), horizon=2)
+
+
+@pytest.mark.parametrize(("name", "column"), [(None, "value"), ("load", "load")])
+def test_a_series_of_pandas_keeps_its_name(name: str | None, column: str) -> None:
+    """Red if the forecast has another name, or that of a missing one."""
+    series = hourly().set_index("date")["load"].rename(name)
+    assert [*Forecaster().predict(series, horizon=2, intervals=[])] == ["date", column]

@@ -55,11 +55,12 @@ def test_a_sound_file(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_a_season_of_quarters_of_an_hour_is_told_in_hours(folder: Path) -> None:
-    """Red if it is told in minutes, or in a wrong number of hours."""
-    times = pd.date_range("2024-01-01", periods=960, freq="15min")
-    pd.DataFrame({"time": times, "y": np.sin(2 * np.pi * np.arange(960) / 96)}).to_csv("f.csv", index=False)
-    assert "seasons:  y repeats every 24 hours (96 rows, correlation " in done("inspect", "f.csv").out
+@pytest.mark.parametrize(("step", "rows", "told"), [("15min", 96, "24 hours (96 rows"), ("D", 2, "2 days (2 rows")])
+def test_a_season_is_told_in_the_largest_unit(folder: Path, step: str, rows: int, told: str) -> None:
+    """Red if quarters of an hour are told in minutes, in a wrong number of hours, or if the shortest is not found."""
+    times, wave = pd.date_range("2024-01-01", periods=960, freq=step), np.cos(2 * np.pi * np.arange(960) / rows)
+    pd.DataFrame({"time": times, "y": wave}).to_csv("f.csv", index=False)
+    assert f"seasons:  y repeats every {told}, correlation " in done("inspect", "f.csv").out
 
 
 def test_another_dialect_needs_no_word(folder: Path) -> None:
