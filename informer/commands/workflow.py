@@ -150,7 +150,7 @@ def repeat_command(subject: Survey, settings: ForecastConfig, horizon: int) -> s
     return shell_command("forecast", *words, *dataset_words(subject.dataset))
 
 
-TOO_SHORT = "not known: the series are too short for a test forecast of {} rows"
+TOO_SHORT = "not known: the series are too short for a test forecast of {}"
 LABEL = 11
 """Width of the labels of the summary."""
 TYPED = ("Forecast", "Report", "Repeat", "New rows", "Continue")
@@ -367,7 +367,7 @@ def _finished(
     summary = {
         "Data": "; ".join(filter(None, notes)) or "no problems",
         "Model": f"{model}; ready after {seconds // 60}:{seconds % 60:02d} minutes, in {run}",
-        "Quality": TOO_SHORT.format(horizon),
+        "Quality": TOO_SHORT.format(counted(horizon, "row")),
     }
     if evaluation is not None:
         summary |= {"Quality": quality_line(evaluation), **column_line(evaluation)}
@@ -433,7 +433,7 @@ def _forecast_untrained(
     if tried:
         what += "; training on the file did not lower the error on held-out rows, so it is not used"
     notes, quality = [*left_out(subject, columns), said, closed, *far, *cold], dict[str, str]()
-    about = [TOO_SHORT.format(horizon)] if evaluation is None else []
+    about = [TOO_SHORT.format(counted(horizon, "row"))] if evaluation is None else []
     if evaluation is not None:
         evaluation.save(folder.path)
         quality["Intervals"] = _coverage(evaluation, settings.intervals) or "none"

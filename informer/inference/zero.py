@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from informer.base.errors import ColumnError, InputError, ShortError, listed
+from informer.base.errors import ColumnError, InputError, ShortError, counted, listed
 from informer.checkpoint.format import Rule
 from informer.config.commands import PredictConfig
 from informer.data.history import Future, future_index
@@ -368,7 +368,8 @@ class ZeroModel:
     def skill(self, how: PredictConfig) -> float:
         """Skill of forecasts from earlier rows; an InputError if the series are too short."""
         if (scores := self.evaluate(how.horizon)) is None:
-            raise ShortError(f"score: the series are too short for a test forecast of {self.steps(how.horizon)} rows")
+            rows = counted(self.steps(how.horizon), "row")
+            raise ShortError(f"score: the series are too short for a test forecast of {rows}")
         return scores.skill
 
     def _bands(

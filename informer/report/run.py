@@ -35,7 +35,7 @@ from informer.read.files import SUFFIXES
 from informer.read.frequency import Frequency, adjective, lasting
 from informer.read.table import name_of
 from informer.report.forecasts import PAIR, add_totals, add_tracks, bands_of, forecast_content, written_forecasts
-from informer.report.page import OWN_PAGE, TONES, Content, profile, signed, to_html
+from informer.report.page import MOST_BYTES, OWN_PAGE, TONES, Content, profile, signed, to_html
 from informer.scoring.bootstrap import DRAWS, Interval, Winner
 from informer.scoring.evaluate import START
 from informer.scoring.metrics import HEADINGS
@@ -242,7 +242,7 @@ IDLE = "the network adds nothing to the forecast that it starts from; its attent
 def _add_results(content: Content, folder: Path, saved: Checkpoint | None) -> None:
     """Add the results in a folder; `saved`: content of the checkpoint of a run."""
     if (folder / METRICS_FILE).exists():
-        metrics = with_nan(read_json(folder / METRICS_FILE))
+        metrics = with_nan(read_json(folder / METRICS_FILE, MOST_BYTES))
         add_scores(content, metrics)
         if saved is not None:
             if (folder / TEST_FORECASTS).exists():

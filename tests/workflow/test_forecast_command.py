@@ -86,6 +86,15 @@ def test_errors_of_several_columns_are_in_their_units(folder: Path) -> None:
         assert f" {name} {mean:.4g} ({naive:.4g}, " in line
 
 
+def test_a_forecast_of_many_steps_has_a_page(folder: Path) -> None:
+    """Scores of 700 steps are more than 1 MiB; red if the page is not made of a file that the command writes."""
+    days = pd.date_range("1990-01-01", periods=1500, freq="D")
+    pd.DataFrame({"day": days, "load": np.sin(np.arange(1500) / 7 * 2 * np.pi)}).to_csv("my.csv", index=False)
+    sound(call("forecast", "my.csv", "horizon=700", "output=out"))
+    assert Path("out/metrics.json").stat().st_size > 1 << 20
+    assert "Error by step ahead" in Path("out/report.html").read_text()
+
+
 def promoted() -> pd.DataFrame:
     """A day's season, and 30 more in the hours of a promotion; of the last 24 hours only the promotions are known."""
     table = hourly(600).drop(columns="heat")
