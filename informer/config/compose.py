@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import cleandoc
 from textwrap import wrap
@@ -195,13 +195,22 @@ def help_of(schema: type[Checked], *, with_groups: bool = False) -> str:
             lines.append("")
         lines += _rows_of(key, keys[key])
     if with_groups:
-        lines += ["", "Parameters of mechanisms, such as attn.factor=3:"]
-        for path in sorted(resource("conf/attn").glob("*.yaml")):
-            values = read_saved_yaml(path)
-            words = [f"{key}={to_display(value)}" for key, value in values.items() if key != "_target_"]
-            lines += wrap(f"{path.stem}: {' '.join(words)}", WIDTH, initial_indent="  ", subsequent_indent="    ")
+        lines += ["", "Parameters of mechanisms, such as attn.factor=3:", *_parameters("attn", keys)]
+        lines += ["", "Parameters of other models, such as model.layers=2:", *_parameters("model", keys)]
     lines += ["", "All keys with their values: --cfg job"]
     return "\n".join(lines) + "\n"
+
+
+def _parameters(group: str, keys: Container[str]) -> Iterator[str]:
+    """The lines of the options of a group that have parameters that are not among the keys."""
+    for path in sorted(resource(f"conf/{group}").glob("*.yaml")):
+        values = read_saved_yaml(path)
+        values = values.get("model", {}) if group == "model" else values
+        own = {key: value for key, value in values.items() if f"{group}.{key}" not in keys and key != "_target_"}
+        words = [f"{key}={to_display(value)}" for key, value in own.items()]
+        if words:
+            text = f"{path.stem}: {' '.join(words)}"
+            yield from wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def _rows_of(key: str, field: FieldInfo) -> list[str]:

@@ -21,6 +21,13 @@ def test_help_is_printed(name: str) -> None:
     assert f"informer {name}" in outcome.out
 
 
+def test_the_help_of_train_names_parameters_of_every_model() -> None:
+    """Red if a key of a model family other than the Informer is nowhere in it."""
+    said = call("train", "--help").out
+    assert "  lstma: layers=1 teacher_forcing=1.0 teacher_forcing_end=0.0\n" in said
+    assert "  zero: weights=zero-3 seasons=[] encoder_layers=3\n" in said
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_unknown_key_is_refused_with_the_nearest_one(name: str) -> None:
     """Red if a misspelt key is read, or if the error is longer than a line."""
