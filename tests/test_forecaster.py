@@ -418,8 +418,9 @@ def test_the_score_of_a_refitted_model_is_of_newer_rows(fitted: Forecaster) -> N
     refitted = Forecaster(**SETTINGS, **{"trainer.refit": True}).fit(hourly())
     with pytest.raises(
         InputError, match="no row after the training rows, which end at 2024-01-25 23:00:00; give newer"
-    ):
+    ) as refused:
         refitted.score(hourly())
+    assert refused.value.code == "short"
     newer = hourly(720)
     table = refitted.backtest(newer, stride=12, start="2024-01-26")
     values = newer.set_index("date")["load"]

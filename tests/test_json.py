@@ -84,7 +84,7 @@ def test_errors_and_cures_are_in_the_answer(folder: Path, monkeypatch: pytest.Mo
     assert [setting.partition("=")[0] for setting in problem["settings"]] == ["dataset.fill"]
     assert answer["found"][0]["settings"] == ["dataset.fill=linear"]
     status, answer = asked("forecast", "gap.csv")
-    assert status == 2
+    assert (status, answer["code"]) == (2, "gap")
     assert any("dataset.fill=linear" in line for line in answer["errors"])
     assert asked("predict", "checkpoint=no", FILE)[0] == 2
     assert asked("train", "modle=small")[1]["errors"] == [call("train", "modle=small").err[7:].rstrip("\n")]

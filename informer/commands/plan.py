@@ -61,18 +61,21 @@ def find_subjects(settings: ForecastConfig) -> tuple[list[Survey], list[Failure]
     paths = [expanded(pattern)] if many is None else many
     surveys: list[Survey] = []
     failures: list[Failure] = []
+    errors: list[InputError] = []
     for path in paths:
         try:
             survey = survey_file(path, replace(settings.dataset, target=settings.target))
         except InputError as error:
             failures.append(failure(str(path), str(error).splitlines()))
+            errors.append(error)
             continue
         if lines := _refusal(survey, settings):
             failures.append(failure(str(path), lines, len(survey.problems)))
+            errors += survey.found
         else:
             surveys.append(survey)
     if not surveys:
-        raise ReportError([line for _, lines, _ in failures for line in lines])
+        raise ReportError([line for _, lines, _ in failures for line in lines], errors)
     kinds = {(survey.panel[0].columns, survey.panel[0].frequency.code, survey.dataset.series_col) for survey in surveys}
     names = series_names([Path(survey.path) for survey in surveys])
     if many is None or len(surveys) == 1 or len(kinds) > 1:

@@ -172,7 +172,7 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[dict[str,
         settings, ahead, notes = with_future(settings)
         subjects, failures = find_subjects(settings)
         subjects = [replace(subject, warnings=[*subject.warnings, *notes]) for subject in subjects]
-        n_files, answers = 0, list[dict[str, Any]]()
+        n_files, answers, errors = 0, list[dict[str, Any]](), list[InputError]()
         for subject in subjects:
             root, name = settings.output, Path(subject.name).name
             if root is not None and len(subjects) > 1:
@@ -192,10 +192,11 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[dict[str,
                 if len(subjects) == 1:
                     raise
                 failures.append(failure(subject.path, str(error).splitlines()))
+                errors.append(error)
                 continue
             n_files += subject.n_files
     if not n_files:
-        raise ReportError([line for _, lines, _ in failures for line in lines])
+        raise ReportError([line for _, lines, _ in failures for line in lines], errors)
     for *_, line in failures:
         _line(console, "Failed", line)
     if failures:

@@ -162,6 +162,7 @@ class Survey:
         repairs: the repairs that its series need.
         panel: the series read with these settings; empty if no settings can repair the file.
         problems: one line for each problem before repairs.
+        found: these problems, each by itself.
         asks: whether the repairs drop so many rows that the user must confirm it.
         log: one line for each repair.
         unused: columns that the series do not have, except times, unless `dataset` lists the columns.
@@ -178,6 +179,7 @@ class Survey:
     repairs: Sequence[Repair]
     panel: Sequence[Series]
     problems: Sequence[str]
+    found: Sequence[InputError]
     asks: bool
     log: Sequence[str]
     unused: Sequence[str]
@@ -227,6 +229,7 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
         repairs=repairs,
         panel=read,
         problems=grouped(found.problems),
+        found=found.problems,
         asks=any(checks.CONFIRM in problem.repairs for problem in found.problems),
         log=log,
         unused=_unused(found.table, found.dataset, read),

@@ -216,17 +216,17 @@ class TrainedPanel:
 
         It is an InputError if no series has an origin.
         """
-        chosen, errors = list[tuple[Series, Sequence[int]]](), list[str]()
+        chosen, errors = list[tuple[Series, Sequence[int]]](), list[InputError]()
         for series in panel:
             try:
                 first = self._first(series, how.from_date)
                 chosen.append((series, self._origins(series, how, first)))
             except InputError as error:
-                errors.append(str(error))
+                errors.append(error)
         if not chosen:
-            raise InputError(and_more(errors))
+            raise InputError(and_more([*map(str, errors)]), code=errors[0].code)
         self._log_begins(chosen, how.from_date)
-        return chosen, [f"{LEFT_OUT}: {line}" for line in errors]
+        return chosen, [f"{LEFT_OUT}: {error}" for error in errors]
 
     def _first(self, series: Series, start: str | None) -> int:
         """First row of the window of the first origin that is scored.

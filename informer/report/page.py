@@ -136,7 +136,12 @@ class Content:
         try:
             return adapter(cls).validate_python(read_json(path, MOST_BYTES))
         except ValidationError as error:
-            raise FileError(f"{path}: expected the content of a page, found: {error!r}") from error
+            first = error.errors()[0]
+            place, found = ".".join(map(str, first["loc"])), first["input"]
+            raise FileError(
+                f"{path}: {place}: found {found!r:.80}, which no command writes; without the file, a page is made of "
+                "the forecasts"
+            ) from error
 
 
 def profile(

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import Outcome, call, done
+from entry_points import Outcome, call, done, refusal
 
 from informer import checkpoint
 from informer.checkpoint import Checkpoint
@@ -93,6 +93,17 @@ def test_a_forecast_of_many_steps_has_a_page(folder: Path) -> None:
     sound(call("forecast", "my.csv", "horizon=700", "output=out"))
     assert Path("out/metrics.json").stat().st_size > 1 << 20
     assert "Error by step ahead" in Path("out/report.html").read_text()
+
+
+def test_what_a_page_is_made_of_may_be_damaged(folder: Path) -> None:
+    """Red if the error has several lines, or its cure does not work."""
+    hourly().to_csv("my.csv", index=False)
+    done("forecast", "my.csv", "horizon=6", "output=out")
+    saved = json.loads(Path("out/page.json").read_text())
+    Path("out/page.json").write_text(json.dumps(saved | {"title": 5}))
+    assert refusal("report", "out").startswith("error: out/page.json: title: found 5, which no command writes; ")
+    Path("out/page.json").unlink()
+    done("report", "out")
 
 
 def promoted() -> pd.DataFrame:
