@@ -35,8 +35,9 @@ from informer.scoring.results import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS
 
 ENDINGS = tuple(f".{kind}.{form}" for kind in ("forecast", "rolling") for form in get_args(Format))
 PAIR = ["series", "column"]
-LEVEL_OF_RANGE, MOST_SUMMED = 80, 1 << 18
-"""Level of the interval in the first sentence, in percent, and most values of which it is computed unasked."""
+LEVEL_OF_RANGE, MOST_SUMMED, MOST_STEPS = 80, 1 << 18, 1024
+"""Level of the interval in the first sentence, in percent, and most values and steps of which it is computed unasked:
+it takes a time that grows with the cube of the steps."""
 MOST_BIASES = 3
 """Maximum number of columns with a figure for the bias of their total."""
 HISTORY, MIN_HISTORY = 5, 200
@@ -130,7 +131,7 @@ def expectation(panel: Sequence[Series], forecasts: Forecasts, held: Forecasts |
     )
     assert paths is not None
     facts, span = {} if sums is None else sums.facts, lasting(h, frequency)
-    if sums is None and paths.mean.size <= MOST_SUMMED:
+    if sums is None and paths.mean.size <= MOST_SUMMED and h <= MOST_STEPS:
         with suppress(InputError):  # they end at different times
             facts = totals(panel, paths, WithSums(intervals=[LEVEL_OF_RANGE]), earlier, DatasetConfig(), "").facts
     n = 1 if sums is not None else int(paths.are_steps.sum())
@@ -146,9 +147,11 @@ def expectation(panel: Sequence[Series], forecasts: Forecasts, held: Forecasts |
     before_a_year = [localized(each.tz_localize(None) - pd.DateOffset(years=1), each.tz) for each in ahead]
     year = [of.reindex(times) for of, times in zip(past, before_a_year, strict=True)]
     is_year, before = all(of.notna().all() for of in year), [of.iloc[-h:] for of in past]
-    rows = np.concatenate(year if is_year else before)
+    if not is_year and sums is not None and min(map(len, before)) < h:
+        return f"{line}."
+    rows, earlier_span = np.concatenate(year if is_year else before), lasting(max(map(len, before)), frequency)
     before_value = np.nansum(rows) if sums is not None else np.nanmean(rows)
-    return f"{line}; {'a year earlier' if is_year else f'the last {span}'} {in_figures(before_value)}."
+    return f"{line}; {'a year earlier' if is_year else f'the last {earlier_span}'} {in_figures(before_value)}."
 
 
 def in_figures(value: float) -> str:

@@ -87,12 +87,25 @@ def test_errors_of_several_columns_are_in_their_units(folder: Path) -> None:
 
 
 def test_a_forecast_of_many_steps_has_a_page(folder: Path) -> None:
-    """Scores of 700 steps are more than 1 MiB; red if the page is not made of a file that the command writes."""
-    days = pd.date_range("1990-01-01", periods=1500, freq="D")
-    pd.DataFrame({"day": days, "load": np.sin(np.arange(1500) / 7 * 2 * np.pi)}).to_csv("my.csv", index=False)
-    sound(call("forecast", "my.csv", "horizon=700", "output=out"))
+    """Scores of 1,100 steps are more than 1 MiB; red if the page is not made of a file that the command writes, or if
+    an interval of the mean, which takes long, is computed unasked."""
+    days = pd.date_range("1990-01-01", periods=2300, freq="D")
+    pd.DataFrame({"day": days, "load": np.sin(np.arange(2300) / 7 * 2 * np.pi)}).to_csv("my.csv", index=False)
+    sound(call("forecast", "my.csv", "horizon=1100", "output=out"))
+    assert "%" not in json.loads(Path("out/page.json").read_text())["expected"]
     assert Path("out/metrics.json").stat().st_size > 1 << 20
     assert "Error by step ahead" in Path("out/report.html").read_text()
+
+
+def test_the_page_of_a_short_series_says_what_was_before(folder: Path) -> None:
+    """Red if it tells of five days where there were three, or compares sums of five and three days."""
+    Path("my.csv").write_text("day,load\n2024-01-01,1\n2024-01-02,3\n2024-01-03,2\n")
+    said = []
+    for number, words in enumerate(([], ["total=true"])):
+        done("forecast", "my.csv", "horizon=5", f"output={number}", *words)
+        said.append(json.loads(Path(f"{number}/page.json").read_text())["expected"])
+    assert said[0].endswith("; the last 3 days 2.")
+    assert (said[1].startswith("Expect "), ";" in said[1]) == (True, False)
 
 
 def test_what_a_page_is_made_of_may_be_damaged(folder: Path) -> None:
