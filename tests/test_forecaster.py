@@ -255,6 +255,8 @@ def test_the_pretrained_network_is_tested_at_earlier_rows() -> None:
         Forecaster().save_pretrained("x")
     with pytest.raises(InputError, match="horizon: expected the rows to forecast, such as 24"):
         Forecaster().predict(table)
+    with pytest.raises(InputError, match="horizon=100001: expected at most 100000 rows of "):
+        Forecaster().predict(table, horizon=100_001)
 
 
 SIZES = {"seq_len": 24, "label_len": 11, "pred_len": 6, "model": "tiny", "device": "cpu"}

@@ -24,7 +24,7 @@ from informer.config.commands import PredictConfig
 from informer.data.history import Future, future_index
 from informer.inference.ahead import BOTH, EFFECTS, HISTORY, NETWORK, Candidate, Known, PanelEffects
 from informer.inference.cold import Peers, with_new
-from informer.inference.model import Answer
+from informer.inference.model import MOST_ROWS, MOST_VALUES, Answer
 from informer.inference.totals import LEVELS
 from informer.inference.writing import tidy_table
 from informer.members.zero import Histories, network_seasons, pretrained
@@ -152,11 +152,18 @@ class ZeroModel:
         """The rows that are forecast of each series; without a horizon the usual one.
 
         Raises:
-            InputError: there is no horizon.
+            InputError: there is no horizon, or it is too long.
         """
         if (far := self.usual_horizon if horizon is None else horizon) is None:
             raise InputError('horizon: expected the rows to forecast, such as 24, or a span such as "2weeks"')
-        return [each.frequency.rows_of(far, each.timestamps) for each in (self.panel if panel is None else panel)]
+        rows = [each.frequency.rows_of(far, each.timestamps) for each in (self.panel if panel is None else panel)]
+        farthest = min(MOST_ROWS, MOST_VALUES // len(self.columns))
+        if max(rows) > farthest:
+            raise InputError(
+                f"horizon={max(rows)}: expected at most {farthest} rows of {counted(len(self.columns), 'column')}; "
+                "forecast fewer, or series with a longer step, such as days for hours"
+            )
+        return rows
 
     def steps(self, horizon: int | str | None) -> int:
         """The most rows that are forecast of a series."""
