@@ -35,7 +35,7 @@ CURVES, MLFLOW = "curves.csv", "mlflow_run.txt"
 """Written with `trainer.tracker`: curves as a table; id of the run in MLflow."""
 LOSSES, LOSSES_PICTURE = "losses.csv", "losses.png"
 """Training and validation loss by epoch, compared with the baselines."""
-CONTENT = "page.json"
+CONTENT = "forecast_page.json"
 """What the page of a forecast shows that no other file of its folder has."""
 FILES = (
     *(CONFIG, FACTS, LOG, EVENTS, CURVES, LOSSES, LOSSES_PICTURE, MLFLOW, BEST, LAST, REFIT),

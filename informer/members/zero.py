@@ -33,13 +33,16 @@ from informer.data.diagnosis import LEAST_COUNTED, seasons_of
 from informer.data.scaler import are_constant, is_amount, is_share
 from informer.data.seasonality import WEAKEST
 from informer.members.theta import leaves_season, theta
-from informer.networks.ops.zero_inputs import COUNTED, HISTORY, MIDDLE
+from informer.networks.ops.zero_inputs import COUNTED, HISTORY, LEVELS, MIDDLE
 from informer.pretrained.weights import NEWEST, load
 from informer.read.frequency import Frequency, Unit
 from informer.read.series import Series
 
 THETA = 1 / 3
 """Weight of theta where a step is a week or longer, and no season is left in it."""
+FARTHEST = 4.0
+"""Outer quantiles are at most so many times as far from the median as those of 10 and 90 %, since after a few rows they
+may be 30 times as far. On development data 1 and 99 % still have 97.4 to 99.2 % between them, of 12 rows too."""
 LONG = (Unit.week, Unit.month, Unit.quarter, Unit.year)
 """Units of these steps."""
 MOST_COLUMNS = 12
@@ -157,6 +160,8 @@ class Pretrained:
             joins = ~leaves_season(history, observed, season).cpu().numpy()
             moved_by = THETA * joins[:, None] * (by_theta - forecast[:, :, MIDDLE])
             forecast = forecast + moved_by[..., None]
+        middle, low, high = (forecast[:, :, [place]] for place in (MIDDLE, LEVELS.index(0.1), LEVELS.index(0.9)))
+        forecast = np.clip(forecast, middle - FARTHEST * (middle - low), middle + FARTHEST * (high - middle))
         return past.bounded(forecast * unit[..., None])
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from entry_points import ROOT, done
 
-from informer import InputError
+from informer import Forecaster, InputError
 from informer.data import Frequency, Series
 from informer.inference.zero import ZeroModel
 from informer.members.zero import network_seasons
@@ -187,3 +187,14 @@ def test_three_rows_are_enough(folder):
     assert len(table) == 7
     assert table.y.between(1, 8).all()
     assert (table.y_lo80 < table.y_hi80).all()
+
+
+def test_intervals_after_a_few_rows_are_not_endless() -> None:
+    """Red if outer quantiles, which are learnt from few values, are as far away as the network says: 95 % were 10 times
+    as wide as 80 %."""
+    frame = pd.DataFrame({"date": pd.date_range("2024-01-01", periods=3), "y": [20.0, 21.0, 22.5]})
+    ahead = Forecaster().predict(frame, horizon=2, intervals=[80, 95, 98])
+    for level in (95, 98):
+        for side in ("lo", "hi"):
+            far = (ahead[f"y_{side}{level}"] - ahead["y"]).abs()
+            assert (far <= 4.001 * (ahead[f"y_{side}80"] - ahead["y"]).abs()).all()

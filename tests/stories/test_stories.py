@@ -189,7 +189,7 @@ def a_forecast(settings: dict[str, str], out: str, new: list[Path]) -> None:
     assert (folder / "report.html").stat().st_size > 100_000
     if "too short for a test forecast" not in out:
         assert json.loads((folder / "metrics.json").read_text())
-        assert re.search(r"Intervals\W+80 % cover \d+ %, 95 % cover", out)
+        assert re.search(r"Intervals\W+80 % cover \d+ %, 95 %", out)
     tables = [pd.read_csv(file) for file in (folder / "forecasts").glob("*.csv")]
     assert tables
     for written in tables:

@@ -92,7 +92,7 @@ def test_a_forecast_of_many_steps_has_a_page(folder: Path) -> None:
     days = pd.date_range("1990-01-01", periods=2300, freq="D")
     pd.DataFrame({"day": days, "load": np.sin(np.arange(2300) / 7 * 2 * np.pi)}).to_csv("my.csv", index=False)
     sound(call("forecast", "my.csv", "horizon=1100", "output=out"))
-    assert "%" not in json.loads(Path("out/page.json").read_text())["expected"]
+    assert "%" not in json.loads(Path("out/forecast_page.json").read_text())["expected"]
     assert Path("out/metrics.json").stat().st_size > 1 << 20
     assert "Error by step ahead" in Path("out/report.html").read_text()
 
@@ -103,7 +103,7 @@ def test_the_page_of_a_short_series_says_what_was_before(folder: Path) -> None:
     said = []
     for number, words in enumerate(([], ["total=true"])):
         done("forecast", "my.csv", "horizon=5", f"output={number}", *words)
-        said.append(json.loads(Path(f"{number}/page.json").read_text())["expected"])
+        said.append(json.loads(Path(f"{number}/forecast_page.json").read_text())["expected"])
     assert said[0].endswith("; the last 3 days 2.")
     assert (said[1].startswith("Expect "), ";" in said[1]) == (True, False)
 
@@ -112,10 +112,10 @@ def test_what_a_page_is_made_of_may_be_damaged(folder: Path) -> None:
     """Red if the error has several lines, or its cure does not work."""
     hourly().to_csv("my.csv", index=False)
     done("forecast", "my.csv", "horizon=6", "output=out")
-    saved = json.loads(Path("out/page.json").read_text())
-    Path("out/page.json").write_text(json.dumps(saved | {"title": 5}))
-    assert refusal("report", "out").startswith("error: out/page.json: title: found 5, which no command writes; ")
-    Path("out/page.json").unlink()
+    saved = json.loads(Path("out/forecast_page.json").read_text())
+    Path("out/forecast_page.json").write_text(json.dumps(saved | {"title": 5}))
+    assert refusal("report", "out").startswith("error: out/forecast_page.json: title: found 5, which ")
+    Path("out/forecast_page.json").unlink()
     done("report", "out")
 
 
