@@ -57,8 +57,6 @@ SHAPES = ((512, 96, 0.25), (1024, 96, 0.35), (2048, 192, 0.2), (4096, 384, 0.2))
 """Rows of the history and the horizon of generated series, and shares of the steps."""
 HELD_OUT_SEED = 1_000_003
 """Seed of the generated series of the development score; training uses pairs (seed, series so far)."""
-ROWS = HISTORY
-"""Rows before an origin of the development score."""
 AHEAD = 96
 """Rows after an origin of generated series and long real ones."""
 SIZES = {
@@ -351,14 +349,14 @@ def development_tasks(data: Path) -> Iterator[Task]:
             rows = pd.read_csv(data / f"{name}.csv").select_dtypes("number").to_numpy(float)
             rows = rows[: int(part * len(rows))]
             origins = np.linspace(len(rows) // 2, len(rows) - AHEAD, n_origins).astype(int)
-            series = [rows[max(0, end - ROWS) : end + AHEAD, c] for end in origins for c in range(rows.shape[1])]
+            series = [rows[max(0, end - HISTORY) : end + AHEAD, c] for end in origins for c in range(rows.shape[1])]
             yield _last_rows(name, series, season, second, AHEAD)
 
 
 def _last_rows(name: str, series: list[np.ndarray], season: int, second: int, horizon: int) -> Task:
     """The last `horizon` rows of each series as the target."""
     n = len(series)
-    rows = min(max(map(len, series)) - horizon, ROWS)
+    rows = min(max(map(len, series)) - horizon, HISTORY)
     values, observed = np.zeros((n, rows)), np.zeros((n, rows), bool)
     for i, x in enumerate(series):
         past = x[:-horizon][-rows:]

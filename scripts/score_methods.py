@@ -29,12 +29,12 @@ from informer.data.diagnosis import survey_file
 from informer.members.theta import theta
 from informer.members.zero import Histories, Pretrained, network_seasons
 from informer.networks.models.zero import at_level, pinball
+from informer.networks.ops.zero_inputs import DECILES
 from informer.read.frequency import Frequency
 from informer.read.series import Series, column_values
 from informer.scoring.metrics import seasonal_scale
 
 METHODS = ("rule", "network", "theta")
-DECILES = [round(0.1 * i, 1) for i in range(1, 10)]
 LEAST_ROWS = 8
 HOURLY, DAILY, SHORT = "hourly and finer", "daily and weekly", "monthly to yearly"
 

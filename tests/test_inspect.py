@@ -55,12 +55,12 @@ def test_a_sound_file(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize(("step", "rows", "told"), [("15min", 96, "24 hours (96 rows"), ("D", 2, "2 days (2 rows")])
-def test_a_season_is_told_in_the_largest_unit(folder: Path, step: str, rows: int, told: str) -> None:
-    """Red if quarters of an hour are told in minutes, in a wrong number of hours, or if the shortest is not found."""
+@pytest.mark.parametrize(("step", "rows", "written"), [("15min", 96, "24 hours (96 rows"), ("D", 2, "2 days (2 rows")])
+def test_a_season_is_written_in_the_largest_unit(folder: Path, step: str, rows: int, written: str) -> None:
+    """Red if quarters of an hour are written in minutes, in wrong hours, or if the shortest season is not found."""
     times, wave = pd.date_range("2024-01-01", periods=960, freq=step), np.cos(2 * np.pi * np.arange(960) / rows)
     pd.DataFrame({"time": times, "y": wave}).to_csv("f.csv", index=False)
-    assert f"seasons:  y repeats every {told}, correlation " in done("inspect", "f.csv").out
+    assert f"seasons:  y repeats every {written}, correlation " in done("inspect", "f.csv").out
 
 
 def test_another_dialect_needs_no_word(folder: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_column_that_the_command_leaves_out_is_named(folder: Path) -> None:
     assert "informer train" not in call("inspect", "bad.csv", "target=load").out
 
 
-def test_what_repairs_did_is_told(folder: Path) -> None:
+def test_what_repairs_did_is_reported(folder: Path) -> None:
     """Red if a setting of 1 is reported as `true`."""
     table().drop(index=20).to_csv("gap.csv", index=False)
     outcome = done("inspect", "gap.csv", "dataset.fill=zero", "dataset.max_gap=1")

@@ -292,13 +292,9 @@ class ZeroModel:
             self._effects = self._fitted(panel)
         elif self.known is not None:
             self._effects = PanelEffects.fit(before(panel, origins), self.columns, self.known)
-        columns, steps, order = self.columns, np.arange(horizon), list[int]()
+        columns, n, steps, order = self.columns, len(self.columns), np.arange(horizon), list[int]()
         last, mean = ("seasonal naive", "seasonal mean") if self.seasons[0] > 1 else ("naive", "mean")
-        parts, n, padding = (
-            defaultdict[str, list[Forecasts]](list),
-            len(columns),
-            np.full((horizon, len(columns)), np.nan),
-        )
+        parts, padding = defaultdict[str, list[Forecasts]](list), np.full((horizon, n), np.nan)
         times = [in_utc([each.timestamps, future_index(each, horizon)]) for each in panel]
         by_series = [np.concatenate([column_values(each, columns), padding]) for each in panel]
         for numbers, seasons in self._alike(panel, origins, at_ends=ahead is not None):

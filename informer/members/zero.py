@@ -2,7 +2,7 @@
 
   forecast = (1 - w) (zero(x) - zero(-x)) / 2 + w theta(x)
 
-zero(x) is the network's forecast of the series, -zero(-x) that of its mirror image: the generated series that it was
+zero(x) is the network's forecast of the series, -zero(-x) that of its mirror image: most generated series that it was
 trained on favour no direction, so both are forecasts of x, and their errors partly cancel. w is `THETA` where a step is
 a week or longer and theta leaves no season in the series, otherwise 0: theta removes none in most histories of less
 than four seasons, and would flatten that of the network. Quantiles are averaged level by level, and theta moves all of

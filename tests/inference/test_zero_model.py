@@ -194,6 +194,8 @@ def test_intervals_after_a_few_rows_are_not_endless() -> None:
     as wide as 80 %."""
     frame = pd.DataFrame({"date": pd.date_range("2024-01-01", periods=3), "y": [20.0, 21.0, 22.5]})
     ahead = Forecaster().predict(frame, horizon=2, intervals=[80, 95, 98])
+    assert (ahead["y_lo80"] < ahead["y"]).all()
+    assert (ahead["y"] < ahead["y_hi80"]).all()
     for level in (95, 98):
         for side in ("lo", "hi"):
             far = (ahead[f"y_{side}{level}"] - ahead["y"]).abs()
