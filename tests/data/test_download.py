@@ -31,38 +31,31 @@ def server() -> Iterator[str]:
 
 
 def refused_of(name: str, address: str, *words: str) -> str:
-    """The error of a run on a file of this name from this address."""
-    return refusal("train", "dataset=csv", f"dataset.file={name}", f"dataset.url={address}", "data_dir=new", *words)
+    """The error of a run on a file of this name from this address, which leaves nothing behind."""
+    line = refusal("train", "dataset=csv", f"dataset.file={name}", f"dataset.url={address}", "data_dir=new", *words)
+    assert list(Path().iterdir()) == []
+    return line
 
 
-@pytest.mark.parametrize(
-    ("fault", "why"),
-    [
-        ("cut", f"{len(BODY) // 2:,} of {len(BODY):,} bytes arrived"),
-        ("wrong", f"its sha256 is not {SHA256}"),
-        ("broken", "500"),
-        ("no server", ""),
-        ("file", "expected https:// or http://"),
-    ],
-)
-def test_a_fault_leaves_nothing_behind_and_says_what_to_do(fault: str, why: str, server: str, folder: Path) -> None:
-    others = {"no server": "http://127.0.0.1:9/none", "file": Path(__file__).as_uri()}
-    line = refused_of("d.csv", others.get(fault, f"{server}/{fault}"), f"dataset.sha256={SHA256}")
-    assert "cannot download " in line
-    assert "; download it manually to new/d.csv" in line
-    assert why in line
-    assert list(folder.iterdir()) == []
-
-
-def test_nothing_is_fetched_without_a_checksum(server: str, folder: Path) -> None:
-    """Fails if the content of an address is used without checking it."""
+def test_a_fault_leaves_nothing_behind_and_says_what_to_do(server: str, folder: Path) -> None:
+    """Red, too, if the content of an address is used without checking it."""
+    half, whole = f"{len(BODY) // 2:,}", f"{len(BODY):,}"
+    for address, why in {
+        f"{server}/cut": f"{half} of {whole} bytes arrived",
+        f"{server}/wrong": f"its sha256 is not {SHA256}",
+        f"{server}/broken": "500",
+        "http://127.0.0.1:9/none": "",
+        Path(__file__).as_uri(): "expected https:// or http://",
+    }.items():
+        line = refused_of("d.csv", address, f"dataset.sha256={SHA256}")
+        assert "cannot download " in line
+        assert "; download it manually to new/d.csv" in line
+        assert why in line
     assert "needs dataset.sha256, the file's checksum" in refused_of("d.csv", f"{server}/whole")
-    assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["../d.csv", "/d.csv", "a/d.csv", "a\\d.csv", "c:d.csv", "..", "", "a\0"])
+@pytest.mark.parametrize("name", ["../d.csv", "/d.csv", "a\\d.csv", "c:d.csv", "", "a\0"])
 def test_a_file_of_a_dataset_is_a_name_in_the_data_folder(name: str, server: str, folder: Path) -> None:
     """Red if a name leads out of the data folder."""
     line = refused_of(name, f"{server}/whole", f"dataset.sha256={SHA256}")
     assert "dataset.file: expected the name of a file in data_dir" in line
-    assert list(folder.iterdir()) == []

@@ -26,13 +26,21 @@ def expected(kind: ScalerKind, values: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", get_args(ScalerKind))
 def test_scales_by_its_formula(kind: ScalerKind) -> None:
-    scaler = Scaler.fit(kind, [VALUES])
-    new = VALUES[::-1].copy()[None] * 1.5
-    np.testing.assert_allclose(scaler.transform(new), expected(kind, new), rtol=1e-10, atol=1e-12)
+    """One for all series sees all their rows, a series' own its rows alone; both survive plain text. A series that
+    training did not know is scaled by what is known of it."""
+    new, close = VALUES[::-1].copy()[None] * 1.5, {"rtol": 1e-10, "atol": 1e-12}
+    for per_series, parts in (
+        (False, {"x": VALUES[:20], "y": VALUES[20:21], "z": VALUES[21:]}),
+        (True, {"x": VALUES * 3 - 1, "y": VALUES}),
+    ):
+        fitted = PanelScaler.fit(ScalerConfig(kind=kind, per_series=per_series), parts)
+        for scaler in (fitted, PanelScaler.model_validate(json.loads(json.dumps(fitted.state())))):
+            for name, rows in (("y", VALUES[:2]), ("new", VALUES)):
+                np.testing.assert_allclose(scaler.of(name, rows).transform(new), expected(kind, new), **close)
 
 
 @pytest.mark.parametrize("kind", get_args(ScalerKind))
-@pytest.mark.parametrize("constant", [0.0, 4.0, 1e9, 0.1])
+@pytest.mark.parametrize("constant", [0.0, 1e9])
 def test_constant_columns_are_finite(kind: ScalerKind, constant: float) -> None:
     values = np.column_stack([np.full(19, constant), np.arange(19.0)])
     scaler = Scaler.fit(kind, [values])
@@ -45,25 +53,8 @@ def test_constant_columns_are_finite(kind: ScalerKind, constant: float) -> None:
     np.testing.assert_allclose(scaler.transform(values + 1)[:, 0] - scaled[:, 0], step, rtol=1e-6)
 
 
-def test_one_scaler_for_all_series_sees_all_their_rows() -> None:
-    parts = {"x": VALUES[:20], "y": VALUES[20:21], "z": VALUES[21:]}
-    shared = PanelScaler.fit(ScalerConfig(per_series=False), parts)
-    for name in (*parts, "unknown"):
-        np.testing.assert_allclose(shared.of(name, VALUES[:3]).transform(VALUES), expected("standard", VALUES))
-
-
-@pytest.mark.parametrize("kind", get_args(ScalerKind))
-def test_a_series_own_scaler_sees_its_rows_alone_and_survives_plain_text(kind: ScalerKind) -> None:
-    parts = {"x": VALUES * 3 - 1, "y": VALUES}
-    fitted = PanelScaler.fit(ScalerConfig(kind=kind, per_series=True), parts)
-    for own in (fitted, PanelScaler.model_validate(json.loads(json.dumps(fitted.state())))):
-        np.testing.assert_allclose(own.of("y", VALUES[:2]).transform(VALUES), expected(kind, VALUES), atol=1e-12)
-        # a series that training did not know is scaled by what is known of it
-        np.testing.assert_allclose(own.of("new", VALUES).transform(VALUES), expected(kind, VALUES), atol=1e-12)
-
-
 @pytest.mark.parametrize("kind", ["standard", "minmax", "robust"])
-@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e-20, 1e-9])
+@pytest.mark.parametrize("size", [1e-300, 1e-9])
 def test_small_values_are_no_constant(kind: ScalerKind, size: float) -> None:
     """Red if squares that are zero, or a bound of scikit-learn's, give a column of 1e-300 the scale 1."""
     unit = np.column_stack([VALUES, np.linspace(-0.5, 0.5, len(VALUES))])
@@ -105,19 +96,16 @@ def test_series_have_their_own_scales_and_one_transform() -> None:
     assert all(scaler.power is None for scaler in fitted("sqrt", **parts).by_series.values())
 
 
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"power": [0.3, 1.0, 1.0]}, "a power among"),
-        ({"untransformed_scale": [0.0, 1.0, 1.0]}, "a power among"),
-        ({"power": None}, "a power among"),
-        ({"center": [0.0, 0.0, -1.0]}, "the numbers of categories unscaled"),
-    ],
-)
-def test_a_file_with_what_no_scaler_has_is_refused(changed: dict[str, list[float] | None], words: str) -> None:
+def test_a_file_with_what_no_scaler_has_is_refused() -> None:
     """Red if a file can change the codes of categories to values outside their table."""
     one = fitted("sqrt").of("x", ROOTED).model_dump(mode="json") | {"scale": [2.0, 2.0, 1.0], "center": [1.0, 1.0, 0.0]}
     state = {"kind": "standard", "by_series": {}, "codes": [2]}
     assert PanelScaler.model_validate({**state, "shared": one}).codes == [2]
-    with pytest.raises(ValueError, match=words):
-        PanelScaler.model_validate({**state, "shared": one | changed})
+    for changed, words in (
+        ({"power": [0.3, 1.0, 1.0]}, "a power among"),
+        ({"untransformed_scale": [0.0, 1.0, 1.0]}, "a power among"),
+        ({"power": None}, "a power among"),
+        ({"center": [0.0, 0.0, -1.0]}, "the numbers of categories unscaled"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            PanelScaler.model_validate({**state, "shared": one | changed})
