@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import call, done, refusal
+from entry_points import call, done
 
 from informer import Forecaster, checkpoint
 
@@ -70,36 +70,15 @@ def test_the_checkpoint_has_the_categories_of_training_rows(shops: tuple[Path, p
     assert saved.weights["transform.categories.tables.0.weight"].shape == (3, 2)
 
 
-def test_forecasts_rise_with_the_promotion(shops: tuple[Path, pd.DataFrame], model: Forecaster) -> None:
-    """Red if the decoder does not see the codes of the horizon, or those of another column."""
-    means = {kind: model.predict(history(shops[1]), future=ahead(shops[1], kind))["sales"].mean() for kind in RISE}
-    assert means["flyer"] - means["none"] == pytest.approx(10, rel=0.25)
-    assert means["tv"] - means["none"] == pytest.approx(25, rel=0.25)
-
-
-def test_files_and_tables_give_the_same(shops: tuple[Path, pd.DataFrame], model: Forecaster) -> None:
-    """Also where numbers are written as text, text as pandas' categories, and without rows of some categories."""
-    _, frame = shops
-    done("predict", "checkpoint=run", "input=shops.csv", "future=ahead.csv", "output=out", "plots=false")
-    forecast = pd.read_csv("out/shops.forecast.csv")
-    rows = history(frame)
-    typed = rows.astype({"status": str, "promo": "category"})
-    for table in (rows, rows.assign(status=rows["status"].astype(float)), typed, rows.groupby("shop").tail(14)):
-        np.testing.assert_allclose(model.predict(table, future=ahead(frame))["sales"], forecast["sales"], rtol=1e-5)
-
-
-def test_an_unseen_category_is_said_and_forecast(
+def test_an_unseen_category_is_said_once_and_forecast(
     shops: tuple[Path, pd.DataFrame], model: Forecaster, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Red when the file of future covariates is read, and warned of, for the check and again for the forecast."""
     rows = history(shops[1]).replace({"clearance": "none"})
     mean = model.predict(rows, future=ahead(shops[1], "unheard"))["sales"].mean()
     assert "column 'promo': 'unheard' not in the training rows; the model uses the mean of the" in caplog.text
     kinds = [model.predict(rows, future=ahead(shops[1], kind))["sales"].mean() for kind in RISE]
     assert min(kinds) < mean < max(kinds)
-
-
-def test_each_file_with_an_unseen_category_is_named_once(shops: tuple[Path, pd.DataFrame]) -> None:
-    """Red when the file of future covariates is read, and warned of, for the check and again for the forecast."""
     ahead(shops[1], "unheard").to_csv("new.csv", index=False)
     words = ["predict", "checkpoint=run", "input=shops.csv", "output=new", "plots=false", "future=new.csv"]
     lines = call(*words).out.splitlines()
@@ -117,19 +96,6 @@ def test_a_file_of_future_covariates_that_changes_is_read_again(
         ahead(shops[1], kind).to_csv("changing.csv", index=False)
         means.append(model.predict(history(shops[1]), future="changing.csv")["sales"].mean())
     assert means[1] > means[0] + 10
-
-
-def test_from_python(shops: tuple[Path, pd.DataFrame], folder: Path) -> None:
-    """A table with categories, also saved with its run and scored again from there."""
-    frame = shops[1].drop(columns="status")
-    sizes = {"model": "tiny", "seq_len": 14, "label_len": 7, "pred_len": 7, "trainer": {"max_steps": 3}}
-    roles = {"targets": ["sales"], "past_covariates": ["weather", "promo"], "dataset": {"series_col": "shop"}}
-    table = frame.astype({"weather": "category"})
-    fitted = Forecaster(run_dir="run", **sizes, **roles).fit(table)
-    assert fitted.trained.checkpoint.data.categories["weather"] == ["rain", "sun"]
-    fitted.save("m.safetensors")
-    pd.testing.assert_frame_equal(Forecaster.load("m.safetensors", device="cpu").predict(frame), fitted.predict(table))
-    done("eval", "checkpoint=run", "plots=none")
 
 
 def test_other_categories_leave_their_vectors_fresh(shops: tuple[Path, pd.DataFrame]) -> None:
@@ -157,11 +123,3 @@ def test_names_that_hardly_repeat_are_warned_of(folder: Path) -> None:
     said = [line for line in (outcome.out + outcome.err).splitlines() if "categories in" in line]
     assert len(said) == 1
     assert "column 'order': 70 categories in 140 training rows" in said[0]
-
-
-def test_what_is_refused(shops: tuple[Path, pd.DataFrame]) -> None:
-    for more, line in (
-        (["dataset.categorical=[sort]"], "dataset.categorical=sort: shops.csv has no such column"),
-        (["dataset.categorical=[sales]"], "target=sales: its cells are categories, which are not forecast; choose"),
-    ):
-        assert line in refusal("train", *RUN, *more, "run_dir=refused")

@@ -1,18 +1,12 @@
 """The console script `informer`: the command it runs and its help."""
 
-import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
-from entry_points import COMMANDS, ROOT, call, done
+from entry_points import COMMANDS, call, done
 
 from informer import __version__
-
-
-def test_the_script_is_installed() -> None:
-    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts["informer"] == "informer.commands.cli:main"
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["help"]])

@@ -1,8 +1,6 @@
-"""The table of kinds of columns by commands: each cell works, and agrees with another way to the same numbers."""
+"""All kinds of columns at once: forecasts agree with an exported graph, whose inputs are made by its description."""
 
-import functools
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import assert_same_weights, call_export, done
-from served import CSV, JSON, serving
+from entry_points import call_export, done
 
 from informer import Forecaster
 
@@ -23,26 +20,15 @@ SETTINGS = [
     "non_negative=none", "trainer.tracker=[]",
 ]  # fmt: skip
 KINDS = {
-    "past": ["past_covariates=[x]"],
-    "ahead": ["future_covariates=[x]"],
-    "category": ["past_covariates=[word]"],
     "category ahead": ["future_covariates=[word]"],
-    "static": ["dataset.series_col=id", "dataset.static_covariates=[region,size]"],
-    "holidays": ["dataset.holidays=US"],
-    "filled": ["past_covariates=[x]", "dataset.fill=linear"],
-    "masked": ["past_covariates=[x]", "dataset.fill=mask"],
-    "panel": ["dataset.series_col=id"],
     "vectors": ["dataset.series_col=id", "model.series_embedding=2"],
     "all": [
         "dataset.series_col=id", "dataset.static_covariates=[region,size]", "dataset.holidays=US", "dataset.fill=mask",
         "past_covariates=[word]", "future_covariates=[x]",
     ],
 }  # fmt: skip
-COLUMNS = {
-    "past": ["x"], "ahead": ["x"], "category": ["word"], "category ahead": ["word"],
-    "static": ["region", "size"], "holidays": [], "filled": ["x"],
-    "masked": ["x"], "panel": [], "vectors": [], "all": ["region", "size", "word", "x"],
-}  # fmt: skip
+"""The first two have inputs of graphs that the last lacks; each kind by itself is in tests/golden."""
+COLUMNS = {"category ahead": ["word"], "vectors": [], "all": ["region", "size", "word", "x"]}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,38 +44,24 @@ class Cell:
         return "id" in self.frame
 
     @property
-    def keys(self) -> list[str]:
-        return ["date", "id"] if self.has_series else ["date"]
-
-    @property
     def history(self) -> pd.DataFrame:
         return self.frame[self.frame["date"] < self.frame["date"].unique()[ROWS]]
 
     @property
     def future(self) -> pd.DataFrame | None:
         """What is known of the last rows; None: nothing has to be."""
-        known = [*self.keys, "word" if self.kind == "category ahead" else "x"]
-        is_needed = self.kind in ("ahead", "category ahead", "all")
-        return self.frame[known].drop(self.history.index) if is_needed else None
-
-    def given(self, future: str = "future.csv") -> list[str]:
-        return [] if self.future is None else [f"future={future}"]
+        known = {"all": ["date", "id", "x"], "category ahead": ["date", "word"]}.get(self.kind)
+        return known and self.frame[known].drop(self.history.index)
 
     def train(self, *more: str) -> list[str]:
         return [*SETTINGS, *KINDS[self.kind], "dataset.path=own.csv", *more]
 
     def predicted(self, run: str = "run") -> pd.DataFrame:
-        return predicted(self, run)
-
-
-@functools.cache
-def predicted(cell: Cell, run: str) -> pd.DataFrame:
-    """The forecast of a run of this folder, by Python, made once."""
-    return Forecaster.load(run, device="cpu").predict(cell.history, future=cell.future)
+        return Forecaster.load(run, device="cpu").predict(self.history, future=self.future)
 
 
 def rows(kind: str) -> pd.DataFrame:
-    """Two series of days, or one, with the columns of a kind; a tenth of the numbers is missing where gaps are."""
+    """Two series of days, or one, with the columns of a kind; of all kinds, a tenth of the numbers is missing."""
     draw, parts = np.random.default_rng(len(kind)), []
     n, times = ROWS + AHEAD, pd.date_range("2023-10-01", periods=ROWS + AHEAD)
     for k in range(2 if "dataset.series_col=id" in KINDS[kind] else 1):
@@ -98,7 +70,7 @@ def rows(kind: str) -> pd.DataFrame:
         effects = part["x"] + 3 * (part["word"] == "b")
         parts.append(part.assign(y=effects + np.arange(n) % 7 + 10 * k + draw.normal(size=n)))
     frame = pd.concat(parts, ignore_index=True)
-    if kind in ("filled", "masked", "all"):
+    if kind == "all":
         holes = (draw.random(len(frame)) < 0.1) & (np.arange(len(frame)) % n > 0) & (np.arange(len(frame)) % n < ROWS)
         frame["y"] = frame["y"].mask(holes)
     keys = ["date", "id"] if len(parts) > 1 else ["date"]
@@ -112,8 +84,6 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(cell.folder)
         cell.history.to_csv("own.csv", index=False)
-        if cell.future is not None:
-            cell.future.to_csv("future.csv", index=False)
         done("train", *cell.train("run_dir=run"))
     return cell
 
@@ -130,28 +100,6 @@ def evaluates(cell: Cell) -> None:
     pd.testing.assert_frame_equal(pd.read_csv("again/metrics.csv"), pd.read_csv("run/metrics.csv"))
 
 
-def predicts_one(cell: Cell) -> None:
-    """The forecast of the Python interface for the table."""
-    done("predict", "checkpoint=run", "input=own.csv", "output=one", "plots=false", "digits=null", *cell.given())
-    found = pd.read_csv("one/own.forecast.csv")
-    np.testing.assert_allclose(found["y"], cell.predicted()["y"], rtol=1e-6)
-    assert np.isfinite(found["y"]).all()
-
-
-def predicts_many(cell: Cell) -> None:
-    """Two files of the same content: twice the forecast of one."""
-    for folder in ("in", "ahead"):
-        Path(folder).mkdir()
-    for name in ("a", "b"):
-        shutil.copy("own.csv", f"in/{name}.csv")
-        if cell.future is not None:
-            shutil.copy("future.csv", f"ahead/{name}.csv")
-    done("predict", "checkpoint=run", "input=in", "output=many", "digits=null", *cell.given("ahead"))
-    for name in ("a", "b"):
-        found = pd.read_csv(f"many/{name}.forecast.csv")
-        np.testing.assert_allclose(found["y"], cell.predicted()["y"], rtol=1e-5, atol=1e-5)
-
-
 def rolls(cell: Cell) -> None:
     """Forecasts from the last origin of all rows are those of the history, next to the actual values."""
     cell.frame.to_csv("whole.csv", index=False)
@@ -161,21 +109,6 @@ def rolls(cell: Cell) -> None:
     last = found[found["origin"] == found["origin"].max()]
     np.testing.assert_allclose(last["forecast"], cell.predicted()["y"], rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(last["actual"], cell.frame.drop(cell.history.index)["y"], rtol=1e-6)
-
-
-def resumes(cell: Cell) -> None:
-    """One epoch and one more are two, bit for bit."""
-    shutil.copytree("run", "longer")
-    done("train", "resume=longer", "trainer.max_epochs=2")
-    done("train", *cell.train("run_dir=straight", "trainer.max_epochs=2"))
-    assert_same_weights("longer", "straight")
-
-
-def exports(cell: Cell) -> None:
-    """A file that is read as a checkpoint; its forecasts are those of the run."""
-    done("export", "checkpoint=run", "output=model.safetensors")
-    found = Forecaster.load("model.safetensors", device="cpu").predict(cell.history, future=cell.future)
-    pd.testing.assert_frame_equal(found, cell.predicted())
 
 
 def scaler_of(about: dict[str, Any], name: str | None) -> dict[str, Any]:
@@ -261,69 +194,12 @@ def exports_linear_onnx(cell: Cell) -> None:
     agrees_with_onnx(cell, "linear")
 
 
-def has_quantiles(cell: Cell) -> None:
-    """In order, the forecast in the middle."""
-    done("train", *cell.train("loss=quantile", "loss.quantiles=[0.1,0.5,0.9]", "run_dir=quantiles"))
-    found = Forecaster.load("quantiles", device="cpu").predict(cell.history, future=cell.future)
-    assert (found["y_q10"] <= found["y"]).all()
-    assert (found["y"] <= found["y_q90"]).all()
-
-
-def serves(cell: Cell) -> None:
-    """The answer to a request with the table as JSON is what Python gives, and the description names the columns."""
-    tables = {"frame": cell.history} | ({} if cell.future is None else {"future": cell.future})
-    body = json.dumps({name: json.loads(table.to_json(orient="records")) for name, table in tables.items()})
-    with serving("checkpoint=run", "device=cpu") as served:
-        described = served.ask("GET", "/describe").json["models"][0]
-        answered = served.ask("POST", "/forecast", body, content_type=JSON, accept=CSV)
-    statics = [name for name in COLUMNS[cell.kind] if name in ("region", "size")]
-    assert described["static_covariates"] == statics
-    expected = {"region": ["hill", "sea"], "word": ["a", "b"]}
-    assert described["categories"] == {one: expected[one] for one in COLUMNS[cell.kind] if one in expected}
-    assert described["series"] == (["s0", "s1"] if cell.has_series else [])
-    Path("answer.csv").write_bytes(answered.body)
-    np.testing.assert_allclose(pd.read_csv("answer.csv")["y"], cell.predicted()["y"], rtol=1e-5, atol=1e-5)
-
-
-def forecasts(cell: Cell) -> None:
-    """One command on the file, with a linear model; the settings of the data are the run's."""
-    named = [word for word in KINDS[cell.kind] if word.startswith("dataset.")]
-    more = ["dataset.categorical=[word]"] if "word" in COLUMNS[cell.kind] else []
-    done("forecast", "own.csv", "model=linear", "horizon=5", "target=y", "output=whole", *named, *more)
-    found = pd.read_csv("whole/forecasts/own.forecast.csv")
-    assert len(found) == len(cell.predicted())
-    assert np.isfinite(found["y"]).all()
-
-
-def scores(cell: Cell) -> None:
-    """The mean error of the forecasts, by pandas."""
-    more = ["plots=false", "digits=null", *cell.given()]
-    done("predict", "checkpoint=run", "input=own.csv", "output=scored", *more)
-    actual = cell.frame.drop(cell.history.index)[[*cell.keys, "y"]]
-    actual.to_csv("actual.csv", index=False)
-    cell.history[[*cell.keys, "y"]].to_csv("past.csv", index=False)
-    files = ["forecasts=scored/own.forecast.csv", "actuals=actual.csv", "history=past.csv"]
-    more = ["dataset.series_col=id"] if cell.has_series else []
-    done("score", *files, *more, "output=scores")
-    found = json.loads(Path("scores/scores.json").read_text())["overall"]["forecast"]["mae"]
-    assert found == pytest.approx((pd.read_csv("scored/own.forecast.csv")["y"].to_numpy() - actual["y"]).abs().mean())
-
-
-QUICK: list[Callable[[Cell], None]] = [
-    evaluates, predicts_one, predicts_many, rolls, resumes, exports, serves, forecasts, scores, has_quantiles
-]  # fmt: skip
-"""One for each kind, in their order and round again."""
-CELLS = (
-    [(kind, QUICK[place % len(QUICK)]) for place, kind in enumerate(KINDS)]
-    + [pytest.param("all", command, marks=pytest.mark.slow) for command in QUICK[1:]]  # its own is the first
-    + [
-        pytest.param(kind, command, marks=pytest.mark.slow)
-        for kind in ("category ahead", "vectors", "all")
-        for command in (exports_onnx, exports_linear_onnx)
-        if (kind, command) != ("vectors", exports_linear_onnx)  # the graph of a panel
-    ]
-)
-"""Every command also with all kinds at once; graphs with those whose inputs the others lack."""
+SLOW = [
+    *(("all", command) for command in (exports_onnx, exports_linear_onnx)),
+    *(("category ahead", command) for command in (exports_onnx, exports_linear_onnx)),
+    ("vectors", exports_onnx),
+]
+CELLS = [("all", evaluates), ("all", rolls), *(pytest.param(*cell, marks=pytest.mark.slow) for cell in SLOW)]
 
 
 @pytest.mark.parametrize(("trained", "command"), CELLS, indirect=["trained"])

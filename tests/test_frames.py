@@ -1,14 +1,12 @@
 """Tables of other libraries: the numbers of the same pandas table, in a table of the kind that was given."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from entry_points import done
 
 from informer import Forecaster, InputError
 
@@ -41,19 +39,12 @@ KINDS: dict[str, tuple[Callable[[pd.DataFrame], Any], type]] = {
 }
 
 
-def to_pandas(table: Any) -> pd.DataFrame:
-    return table.to_pandas()
-
-
 @pytest.fixture(scope="module")
 def fitted() -> Forecaster:
     return Forecaster(**SETTINGS).fit(hourly())
 
 
-ARROW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("pyarrow", "dataset", "reader")]
-
-
-@pytest.mark.parametrize("kind", ["polars", "lazy", "duckdb", *ARROW])
+@pytest.mark.parametrize("kind", ["lazy", "duckdb", "dataset", "reader"])
 def test_fit_predict_and_backtest_are_those_of_pandas(kind: str, fitted: Forecaster) -> None:
     """Red if a value, a time or the order is another, or the result is of another library."""
     made, expected = KINDS[kind]
@@ -62,9 +53,8 @@ def test_fit_predict_and_backtest_are_those_of_pandas(kind: str, fitted: Forecas
         table = getattr(forecaster, use)(made(hourly()))
         assert type(table) is expected
         pd.testing.assert_frame_equal(
-            to_pandas(table), getattr(fitted, use)(hourly()), check_dtype=False, rtol=1e-6, check_index_type=False
+            table.to_pandas(), getattr(fitted, use)(hourly()), check_dtype=False, rtol=1e-6, check_index_type=False
         )
-    assert forecaster.score(made(hourly())) == pytest.approx(fitted.score(hourly()), rel=1e-6)
 
 
 def test_many_tables_each_of_its_kind(fitted: Forecaster) -> None:
@@ -73,27 +63,18 @@ def test_many_tables_each_of_its_kind(fitted: Forecaster) -> None:
     forecasts = fitted.predict_many(tables)
     assert [type(table) for table in forecasts.values()] == [pd.DataFrame, pl.DataFrame, pa.Table]
     for name in ("b", "c"):
-        pd.testing.assert_frame_equal(to_pandas(forecasts[name]), forecasts["a"], check_dtype=False)
+        pd.testing.assert_frame_equal(forecasts[name].to_pandas(), forecasts["a"], check_dtype=False)
 
 
 def test_future_covariates_of_another_library() -> None:
-    rng = np.random.default_rng(1)
-    frame = hourly().assign(price=rng.normal(size=600)).drop(columns="count")
-    settings = SETTINGS | {"model": "tiny", "trainer": {"max_steps": 1}}
-    model = Forecaster(**settings, future_covariates=["price"], target="load").fit(frame[:580])
-    ahead = frame[["date", "price"]][580:]
+    frame = hourly().assign(price=np.random.default_rng(1).normal(size=600)).drop(columns="count")
+    ahead, model = frame[["date", "price"]][580:], Forecaster(target="load")
     expected = model.predict(frame[:580], future=ahead)
     forecast = model.predict(pl.from_pandas(frame[:580]), future=pa.Table.from_pandas(ahead))
     pd.testing.assert_frame_equal(forecast.to_pandas(), expected, check_dtype=False)
 
 
-def test_names_that_repeat_are_one_line(fitted: Forecaster) -> None:
-    with pytest.raises(InputError, match="column names repeat: 'a'; rename them") as caught:
-        fitted.predict(pa.table([pa.array([1.0])] * 3, names=["date", "a", "a"]))
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("kind", ["int", "category", "levels", "polars"])
+@pytest.mark.parametrize("kind", ["category", "levels", "polars"])
 def test_keys_of_series_keep_their_type(kind: str) -> None:
     """Red if a forecast cannot be joined with the frame by its keys, or `fit` needs to be told which column names the
     series although `predict` finds it."""
@@ -120,37 +101,13 @@ def shops() -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-@pytest.mark.slow
-def test_columns_that_name_series_together_are_their_own(folder: Path) -> None:
-    """Red if columns known ahead make one number of the names, or sums have other names than the frame."""
-    table = shops()
-    past, ahead = table[table["date"] < "2024-03-14"], table[table["date"] >= "2024-03-14"].drop(columns="sales")
-    past.to_csv("past.csv", index=False)
-    ahead.to_csv("ahead.csv", index=False)
-    done("forecast", "past.csv", "target=sales", "future=ahead.csv", "output=out")
-    expected = pd.read_csv("out/forecasts/past.forecast.csv")
-    for settings in ({}, {"dataset": {"series_col": ["store", "item"]}}):
-        model = Forecaster(target="sales", **settings)
-        found = model.predict(past, future=ahead)
-        names = ahead[["store", "item", "date"]].reset_index(drop=True)
-        pd.testing.assert_frame_equal(found[[*names]], names, check_dtype=False)
-        np.testing.assert_allclose(found["sales"], expected["sales"], rtol=1e-3)
-        assert found["store"].dtype == np.int64
-        parts = model.explain(past, future=ahead)[[*names]].drop_duplicates(ignore_index=True)
-        pd.testing.assert_frame_equal(parts, found[[*names]])
-        sums = model.totals(past, future=ahead, aggregate=["store", "month"])
-        assert [*sums["store"]] == [1, 2]
-        assert sums["store"].dtype == np.int64
-
-
-@pytest.mark.parametrize(
-    "kind", ["pandas", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("polars", "pyarrow"))]
-)
+@pytest.mark.parametrize("kind", ["pandas", pytest.param("polars", marks=pytest.mark.slow)])
 def test_dates_and_text_come_back_as_they_were(kind: str) -> None:
     """Red if times have another type or format than those of the frame, in any of its tables."""
     made = KINDS[kind][0] if kind in KINDS else lambda frame: frame
     days, values = pd.date_range("2024-01-01", periods=80), 50 + 10 * np.sin(np.arange(80) * 2 * np.pi / 7)
-    for times in (days, days.date, days.strftime("%d.%m.%Y"), days.strftime("%Y-%m-%d"), np.arange(1900, 1980)):
+    zoned = pd.date_range("2024-03-30", periods=80, freq="h", tz="Europe/Berlin")  # with a change of clocks
+    for times in (days, days.date, days.strftime("%d.%m.%Y"), days.strftime("%Y-%m-%d"), np.arange(1900, 1980), zoned):
         frame, ahead = made(pd.DataFrame({"year": times[:-7], "y": values[:-7]})), made(pd.DataFrame({"year": times}))
         for use in ("predict", "backtest", "explain"):
             found = getattr(Forecaster(), use)(frame, horizon=7)

@@ -26,6 +26,7 @@ def scores(data: Path, name: str) -> pd.DataFrame:
     return pd.read_csv(data / name / "development_results.csv")
 
 
+@pytest.mark.slow
 def test_development_does_not_read_rows_of_the_test_part(data):
     """Red if a window of the development part ends in a row that the benchmark forecasts: the last 240 hours are in
     the test windows of every configuration."""

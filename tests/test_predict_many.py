@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from entry_points import ROOT, Outcome, Trained, call, done, refusal
+from entry_points import ROOT, Outcome, Trained, call, done
 from forgery import content_of, write_forged
 
 from informer import Forecaster
@@ -96,25 +96,17 @@ def test_resuming_does_what_is_left(trained: Trained, tables: dict[str, pd.DataF
     assert after["s1short.forecast.csv"] == whole["s0.forecast.csv"]
 
 
-@pytest.mark.parametrize("more", ["intervals=[80]", "dataset.fill=linear", "checkpoint=other"])
-def test_another_way_or_another_model_is_another_job(
-    more: str, trained: Trained, tables: dict[str, pd.DataFrame]
-) -> None:
-    """Red if `resume=true` keeps forecasts of other intervals, other repairs or other weights."""
+def test_another_way_or_another_model_is_another_job(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
+    """Red if `resume=true` keeps forecasts of other intervals, other repairs or other weights, or draws no pictures."""
     shutil.copytree(trained.run_dir, "other")
     content = content_of(Path("other/best.safetensors"))
     write_forged(Path("other/best.safetensors"), content | {"progress": content["progress"] | {"best_loss": 0.5}})
-    job = ["predict", "input=in/s0*.csv", "output=out", "resume=true"]
-    for before in (0, 1):
-        assert f"({before} of them already done)" in call(*job, f"checkpoint={trained.run_dir}").out
-    given = [more] if more.startswith("checkpoint") else [f"checkpoint={trained.run_dir}", more]
-    assert "(0 of them already done)" in call(*job, *given).out
-
-
-def test_pictures_asked_for_later_are_drawn(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
-    job = ["predict", f"checkpoint={trained.run_dir}", "input=in/s0*.csv", "output=out", "resume=true"]
-    done(*job)
-    assert "(0 of them already done)" in call(*job, "plots=true").out
+    own, job = f"checkpoint={trained.run_dir}", ["predict", "input=in/s0*.csv", "output=out", "resume=true"]
+    for given, before in (
+        ([own], 0), ([own], 1), ([own, "intervals=[80]"], 0), ([own, "dataset.fill=linear"], 0),
+        (["checkpoint=other"], 0), (["checkpoint=other", "plots=true"], 0),
+    ):  # fmt: skip
+        assert f"({before} of them already done)" in call(*job, *given).out
     assert Path("out/s0.forecast.png").exists()
 
 
@@ -143,32 +135,6 @@ def test_a_name_that_is_no_text(trained: Trained, tables: dict[str, pd.DataFrame
     assert "1 file forecast (1 of them already done), 1 failed" in call(*job).out
 
 
-def test_repairs_stand_in_the_summary(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
-    tables["s0"].assign(price=[*tables["s0"]["price"][:-1], None]).to_csv("in/s0.csv", index=False)
-    call("predict", f"checkpoint={trained.run_dir}", "input=in/s[05]*.csv", "output=out", "dataset.fill=ffill")
-    rows = pd.read_csv("out/summary.csv", index_col="file")
-    assert "fill=ffill" in rows.loc["in/s0.csv", "message"]
-    assert rows.loc["in/s0.csv", "status"] == "ok"
-    assert pd.isna(rows.loc["in/s5.csv", "message"])
-
-
-def test_a_forecast_beyond_all_numbers_is_an_error(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
-    huge = tables["s0"].astype(dict.fromkeys(tables["s0"].columns[1:], float))
-    huge.iloc[-6:, 1:] *= 1e19
-    huge.to_csv("in/s0.csv", index=False)
-    outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in/s[05]*.csv", "output=out", "format=long")
-    assert outcome.status == 1
-    assert "s0: the forecast is not finite" in outcome.out
-
-
-def test_what_the_next_run_would_read_is_refused_at_once(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
-    Path("in/x").mkdir()
-    shutil.copy("in/s0.csv", "in/x/s0.csv")
-    line = refusal("predict", f"checkpoint={trained.run_dir}", "input=in/*/*.csv", "output=in/out")
-    assert "expected another folder than that of the input files" in line
-    done("predict", f"checkpoint={trained.run_dir}", "input=in/*/*.csv", "output=out")
-
-
 def test_a_journal_cut_within_a_line_is_read_up_to_there(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
     run(trained)
     text = Path("out/summary.csv").read_text()
@@ -191,16 +157,30 @@ def test_the_long_table_holds_what_the_files_hold(trained: Trained, tables: dict
         pd.testing.assert_frame_equal(wide[expected.columns], expected, check_names=False)
 
 
-def test_all_that_is_wrong_with_a_file_is_one_line_of_the_summary(trained: Trained, folder: Path) -> None:
-    broken = pd.read_csv(ROOT / "data/sample.csv").astype({"price": object})
-    broken.loc[5990, ["price", "demand"]] = ["x", float("inf")]
-    (folder / "in").mkdir()
-    broken.to_csv("in/broken.csv", index=False)
-    outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out", "dataset.fill=linear")
-    (row,) = Path("out/summary.csv").read_text().splitlines()[1:]
-    for place in ("broken.csv, row 5992, column 'price'", "broken.csv, row 5992, column 'demand'"):
-        assert place in row
-        assert place in outcome.out
+def test_what_is_said_of_each_file_is_one_line_of_the_summary(
+    trained: Trained, tables: dict[str, pd.DataFrame]
+) -> None:
+    """Red if a repair or one of several problems is left out, or a forecast beyond all numbers is written."""
+    shutil.rmtree("in")
+    Path("in").mkdir()
+    tables["s1"].assign(price=[*tables["s1"]["price"][:-1], None]).to_csv("in/a.csv", index=False)
+    broken = tables["s0"].astype({"price": object, "demand": float})
+    broken.loc[broken.index[-9], ["price", "demand"]] = ["x", float("inf")]
+    broken.to_csv("in/b.csv", index=False)
+    huge = tables["s0"].astype(dict.fromkeys(tables["s0"].columns[1:], float))
+    huge.iloc[-6:, 1:] *= 1e19
+    huge.to_csv("in/c.csv", index=False)
+    tables["s5"].to_csv("in/d.csv", index=False)
+    job = ["predict", f"checkpoint={trained.run_dir}", "input=in", "output=out", "dataset.fill=ffill"]
+    outcome = call(*job)
+    rows = pd.read_csv("out/summary.csv")
+    assert list(rows["status"]) == ["ok", "error", "error", "ok"]
+    places = (["fill=ffill"], ["b.csv, row 53, column 'price'", "b.csv, row 53, column 'demand'"], ["not finite"])
+    for message, parts in zip(rows["message"], places, strict=False):
+        assert all(part in message for part in parts)
+    assert all(part in outcome.out for part in [*places[1], *places[2]])
+    assert pd.isna(rows["message"][3])
+    assert call(*job, "format=long", "overwrite=true").status == 1
 
 
 def test_where_nothing_can_be_forecast_no_table_is_left(trained: Trained, folder: Path) -> None:
@@ -213,12 +193,3 @@ def test_where_nothing_can_be_forecast_no_table_is_left(trained: Trained, folder
     assert "found forecasts.csv in it" in call(*job).err
     assert call(*job, "overwrite=true").status == 1
     assert [path.name for path in Path("out").iterdir()] == ["summary.csv"]
-
-
-def test_a_forecast_that_fits_in_no_table_leaves_no_picture(trained: Trained, folder: Path) -> None:
-    """Red if the picture is drawn first: the time column has the name of the end of an interval."""
-    table = pd.read_csv(ROOT / "data/sample.csv").iloc[:100].rename(columns={"date": "price_lo80"})
-    table.to_csv("odd.csv", index=False)
-    arguments = ["input=odd.csv", "output=out", "intervals=[80]", "dataset.time_col=price_lo80"]
-    assert "price_lo80" in refusal("predict", f"checkpoint={trained.run_dir}", *arguments)
-    assert not Path("out").exists() or not any(Path("out").iterdir())

@@ -37,23 +37,7 @@ def test_files_are_those_of_the_local_engine(form: str, job: list[str], tree: Tr
         assert "(7 of them already done)" in call("predict", *job[:-2], "resume=true").out  # here; it is the same job
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["engine=ray", "input=in/s1.csv"], "engine=ray: only for a folder or pattern of files, found a single file"),
-        (["engine=local"], "workers: only used with engine=ray, found workers=2"),
-        (["workers=0"], "workers: expected at least 1, found 0"),
-        pytest.param(
-            ["output=nowhere"],
-            "RAY_ADDRESS=127.0.0.1:1: expected a Ray cluster, found none",
-            marks=needs_ray,
-        ),
-    ],
-)
-def test_a_wrong_job_is_one_line(
-    arguments: list[str], message: str, job: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@needs_ray
+def test_a_cluster_that_is_not_there_is_one_line(job: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    line = refusal("predict", *job, *arguments)
-    assert line.startswith("error: ")
-    assert message in line
+    assert "RAY_ADDRESS=127.0.0.1:1" in refusal("predict", *job)

@@ -1,6 +1,5 @@
 """Scripts: cells of the benchmark of attention; configurations and table of the ablation; rows of published files."""
 
-import json
 import math
 from functools import partial
 from pathlib import Path
@@ -72,30 +71,6 @@ def test_every_configuration_differs_from_the_base_in_one_thing(ablate: ModuleTy
         changed |= {"attn"} if each.attn != base.attn else set()
         changed |= {"model"} if each.model != base.model else set()
         assert len(changed) == (0 if name == "base" else 2 if "336_" in name else 1), (name, changed)
-
-
-@pytest.mark.slow
-def test_a_stopped_comparison_goes_on(folder: Path) -> None:
-    """Two configurations of seconds. Red if a finished seed is trained again, or a row is another configuration's."""
-    keys = ["dataset=sample", "model=tiny", "seq_len=24", "label_len=12", "pred_len=6"]
-    keys += ["--axes", "attention", "--steps", "2", "--output", "out"]
-    done = call_script("ablate", *keys, "--seeds", "0")
-    assert done.status == 0, done
-    base = json.loads(Path("out/base_0.json").read_text())
-    assert (base["configuration"], base["seed"]) == ("base", 0)
-    assert 0 < base["ms_a_step"] < 60_000
-    assert 0 <= base["peak_mib"] < 10_000
-    before = Path("out/base_0.json").stat().st_mtime_ns
-    again = call_script("ablate", *keys, "--seeds", "0", "1")
-    assert again.status == 0, again
-    assert Path("out/base_0.json").stat().st_mtime_ns == before
-    mse = {path.stem: json.loads(path.read_text())["mse"] for path in Path("out").glob("*_?.json")}
-    assert mse.keys() == {"base_0", "base_1", "attn=full_0", "attn=full_1"}
-    assert len(set(mse.values())) == 4
-    assert "| attention | **prob** | 2 |" in Path("out/ablations.md").read_text()
-    refused = call_script("ablate", *keys, "--steps", "3")
-    assert refused.status == 1
-    assert "found those of another" in refused.err
 
 
 def test_regular_rows_have_the_mean_of_repeated_times_and_no_gaps():

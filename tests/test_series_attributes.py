@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from entry_points import call, done, refusal
 
 from informer import Forecaster, InputError, checkpoint
@@ -54,40 +53,6 @@ def history(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.groupby("store").head(300)
 
 
-def effect(model: Forecaster, frame: pd.DataFrame) -> pd.Series:
-    """By store, what a promotion in the middle of the horizon adds to the forecast of its day."""
-    plan = pd.concat(
-        pd.DataFrame({"date": pd.date_range("2022-10-28", periods=7), "store": store, "promo": 0.0})
-        for store in frame["store"].unique()
-    )
-    day = plan["date"] == "2022-10-31"
-    forecasts = [
-        model.predict(history(frame), future=plan.assign(promo=np.where(day, promo, 0.0))).groupby("store").nth(3)
-        for promo in (0.0, 1.0)
-    ]
-    return forecasts[1].set_index("store")["sales"] - forecasts[0].set_index("store")["sales"]
-
-
-def test_static_covariates_say_how_a_series_answers(stores: tuple[Path, pd.DataFrame]) -> None:
-    """Red if the region of the table does not reach the network: with the other region the effect is another."""
-    folder, frame = stores
-    model = Forecaster.load(folder / "static", device="cpu")
-    moved = effect(model, frame.assign(region=frame["region"].map({"hill": "sea", "sea": "hill"})))
-    assert (np.abs(moved - effect(model, frame)) > 1e-3).all()
-
-
-def test_vectors_tell_series_apart(stores: tuple[Path, pd.DataFrame]) -> None:
-    """Red if the number of a series does not reach the network; a series with a new name has the mean vector."""
-    folder, frame = stores
-    model = Forecaster.load(folder / "vectors", device="cpu")
-    assert model.trained.model.reads_series
-    named = [effect(model, frame[frame["store"] == "s0"].replace({"s0": name}))[name] for name in ("s0", "s1", "new")]
-    assert len({*np.round(named, 5)}) == 3
-    table = model.trained.model.transform.series
-    vectors = table(torch.arange(7))
-    torch.testing.assert_close(vectors[0], vectors[1:].mean(dim=0))
-
-
 def test_a_longer_horizon_keeps_what_is_constant(stores: tuple[Path, pd.DataFrame]) -> None:
     """Red if static covariates are zero behind the first pred_len rows: by hand, with the forecast as history."""
     folder, frame = stores
@@ -120,24 +85,6 @@ def test_each_series_is_scaled_by_itself_but_not_its_attributes(stores: tuple[Pa
         assert one.center[1] == pytest.approx(sizes.mean())
         assert one.scale[1] == pytest.approx(sizes.std())
         assert (one.center[0], one.scale[0]) == (0, 1)
-
-
-def test_what_is_refused(stores: tuple[Path, pd.DataFrame]) -> None:
-    """One line each."""
-    rows = pd.read_csv("stores.csv")
-    rows.assign(region=rows["region"].where(rows["date"] < "2022-03-01", "hill")).to_csv("moved.csv", index=False)
-    rows.assign(size=rows["size"] + (rows["date"] == "2022-02-03")).to_csv("grown.csv", index=False)
-    rows[rows["store"] == "s0"].to_csv("one.csv", index=False)
-    changed = "dataset.static_covariates={}: expected one value within s{}, found {} and then {} at 2022-{} 00:00:00"
-    for more, line in (
-        (["dataset.path=moved.csv", STATIC], changed.format("region", 1, "'sea'", "'hill'", "03-01")),
-        (["dataset.path=grown.csv", STATIC], changed.format("size", 0, 10, 11, "02-03")),
-        (["dataset.static_covariates=[area]"], "dataset.static_covariates=area: s0 has no such column"),
-        (["dataset.static_covariates=[promo]"], "column 'promo' is given in future_covariates and in dataset.static"),
-        (["dataset.path=one.csv", "model.series_embedding=2"], "model.series_embedding: expected several series"),
-        (["model.series_embedding=-1"], "model.series_embedding: expected at least 0, found -1"),
-    ):  # fmt: skip
-        assert line in refusal("train", *RUN, *more, "run_dir=refused")
 
 
 def test_series_without_history_are_named(stores: tuple[Path, pd.DataFrame]) -> None:

@@ -19,8 +19,7 @@ from pydantic.fields import FieldInfo
 from informer import Forecaster, InputError
 from informer.commands.cli import settings_class
 from informer.config import conversion
-from informer.config.commands import PredictConfig
-from informer.config.compose import read_words, split_positional
+from informer.config.compose import read_words
 from informer.config.conversion import flat, read_saved_yaml, to_plain
 from informer.config.fields import keys_of, text_kind
 from informer.config.hydra_compose import compose, register, train_words
@@ -29,22 +28,9 @@ from informer.config.overrides import escaped, literal, overrides_of, shell_comm
 NUMBERS = ["1.10", "1e3", "+5", "-5", ".5", "0.50", "1_000", "0x10", "0o7", "007", "12:30", "2020-01-01", "inf", "nan"]
 WORDS = ["true", "Yes", "on", "off", "None", "~", "", "kW", "[kW]", "Last [kW]", "a]b", "{a: 1}", "${seed}", "\\${x}"]
 SIGNS = [
-    "a,b",
-    "a: b",
-    "a=b",
-    "a b",
-    " a ",
-    "it's",
-    '5" pipe',
-    "a'b'c",
-    "a\\",
-    "\\'",
-    "a\nb",
-    "$HOME",
-    "ünïcödé °C",
-    "#",
+    "a,b", "a: b", "a=b", "a b", " a ", "it's", '5" pipe', "a'b'c", "a\\", "\\'", "a\nb", "$HOME", "ünïcödé °C", "#",
     "!x",
-]
+]  # fmt: skip
 NAMES = [*NUMBERS, *WORDS, *SIGNS, "glob(*)", "choice(1,2)", "&a", "*a", "@", "%", "x" * 300]
 QUOTED = ["'a'", '"a"', "''", "null"]
 """Names that are typed in another pair of quotes."""
@@ -89,18 +75,6 @@ def test_every_text_setting_of_every_command_gets_the_text_as_typed(command: str
         settings = given(command, *words)
         for key, (name, _) in turned.items():
             assert settings[key] == ([name, name] if text_kind(texts[key]) is list else name)
-
-
-def test_all_texts_of_the_settings_are_known() -> None:
-    """Red if a field that is text or a list of texts is not found by its type; numbers and choices are not text."""
-    train, predict = (
-        {key for key, field in keys_of(schema).items() if text_kind(field)}
-        for schema in (settings_class("train"), PredictConfig)
-    )
-    assert {"target", "targets", "dataset.exclude", "dataset.sheet", "dataset.missing_values", "run_dir"} <= {*train}
-    assert not {"seed", "features", "dataset.fill", "dataset.split.train", "model.distil", "compile"} & {*train}
-    assert "from" in predict
-    assert "resume" not in predict
 
 
 @pytest.mark.parametrize(("typed", "names"), LISTS)
@@ -211,12 +185,6 @@ def test_the_column_is_the_one_that_was_typed(folder: Path) -> None:
     settings = {"model": "linear", "seq_len": 24, "label_len": 12, "pred_len": 4}
     forecaster = Forecaster(target="1.10", features="S", **settings).fit(frame)
     assert list(forecaster.predict(frame).columns) == ["time", "1.10"]
-
-
-def test_a_long_setting_is_no_path() -> None:
-    """Red if a list of many columns is looked for as a file whose name is too long."""
-    word = f"dataset.exclude=[{','.join(f'c{i}' for i in range(99))}]"
-    assert split_positional([word]) == ([], [word])
 
 
 def wrong_values(field: FieldInfo) -> Iterator[object]:

@@ -1,17 +1,14 @@
 """Series and columns of unlike scale, constant columns, and values near the limits of float64."""
 
 import logging
-from typing import get_args
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from informer import Forecaster
-from informer.config.data import ScalerKind
 from informer.data.diagnosis import _of_column
 from informer.data.scaler import Scaler
-from informer.data.seasonality import find_seasons
 from informer.inference.writing import decimals_for, rounded
 
 NOISE = np.random.default_rng(5).normal(size=(400, 9))
@@ -22,29 +19,11 @@ PERIOD = 7
 WEEK = np.sin(2 * np.pi * np.arange(PERIOD) / PERIOD)
 
 
-@pytest.mark.parametrize("kind", ["standard", "minmax", "robust"])
-def test_float32_resolves_every_column(kind: ScalerKind) -> None:
+def test_float32_resolves_every_column() -> None:
     """Fails if rows are converted to float32 before the center is subtracted."""
-    held = Scaler.fit(kind, [COLUMNS]).transform(COLUMNS).astype(np.float32)
-    assert (np.spacing(np.abs(held).max(axis=0)) <= held.std(axis=0, dtype=np.float64) / 1000).all()
-
-
-def test_moments_are_those_of_extended_precision() -> None:
-    """Fails for columns that sums of squares lose: 1e-307 underflows, and 1e9 +- 1e-3 cancels."""
-    scaler, exact = Scaler.fit("standard", [COLUMNS[:150], COLUMNS[150:]]), COLUMNS.astype(np.longdouble)
-    np.testing.assert_allclose(scaler.scale, exact.std(axis=0).astype(float), rtol=1e-9, atol=0)
-    off = np.abs(scaler.center - exact.mean(axis=0))
-    assert (off <= np.spacing(np.abs(scaler.center)) + 1e-12 * scaler.scale).all()
-
-
-@pytest.mark.parametrize("kind", get_args(ScalerKind))
-def test_constant_up_to_rounding(kind: ScalerKind) -> None:
-    third = np.where(np.arange(50) % 2, 0.1 + 0.2, 0.3)
-    varying = 1e12 + np.arange(50.0) % 2  # differences that float64 holds exactly
-    gaps = np.where(np.arange(50) % 5, 2.5, np.nan)
-    scaler = Scaler.fit(kind, [np.column_stack([third, varying, gaps, np.zeros(50)])])
-    assert scaler.constant.tolist() == [True, False, True, True]
-    assert Scaler.model_validate(scaler.model_dump(mode="json")).constant.tolist() == scaler.constant.tolist()
+    for kind in ("standard", "minmax", "robust"):
+        held = Scaler.fit(kind, [COLUMNS]).transform(COLUMNS).astype(np.float32)
+        assert (np.spacing(np.abs(held).max(axis=0)) <= held.std(axis=0, dtype=np.float64) / 1000).all()
 
 
 def test_a_step_of_mostly_equal_rows_has_the_scale_of_its_steps() -> None:
@@ -69,13 +48,7 @@ def test_small_series_next_to_large_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "more"),
-    [
-        ("linear", {}),
-        pytest.param("tiny", {"trainer.max_steps": 2}, marks=pytest.mark.slow),
-        ("tiny", {"trainer.max_steps": 2, "loss": "quantile", "non_negative": "all"}),
-        pytest.param("lstma", {"trainer.max_steps": 2}, marks=pytest.mark.slow),
-    ],
+    ("model", "more"), [("linear", {}), ("tiny", {"trainer.max_steps": 2, "loss": "quantile", "non_negative": "all"})]
 )
 def test_constants_come_back(model: str, more: dict[str, object], caplog: pytest.LogCaptureFixture) -> None:
     """Fails if noise of a network shows in a column that never varies."""
@@ -94,14 +67,6 @@ def test_constants_come_back(model: str, more: dict[str, object], caplog: pytest
     assert forecast[ends].isna().all(axis=None)
     assert np.abs(forecast["load"] - 1e6).max() < 10
     assert len(ends) == (2 if "loss" in more else 0)
-
-
-def test_seasons_of_small_variations() -> None:
-    """Fails if the size of the values, not of their changes, decides what is a rounding error."""
-    season = 1e9 + 0.01 * np.tile(WEEK, 60)
-    assert find_seasons(season)[0].period == PERIOD
-    assert find_seasons(np.linspace(1e9, 1e9 + 1, 500)) == []
-    assert find_seasons(1e-307 * np.tile(WEEK, 60))[0].period == PERIOD
 
 
 def test_rounding_noise_of_a_constant_is_no_deviation() -> None:

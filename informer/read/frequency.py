@@ -27,7 +27,7 @@ from pandas.tseries.offsets import (
     WeekOfMonth,
 )
 
-from informer.base.errors import TimeError, counted
+from informer.base.errors import InputError, TimeError, counted
 from informer.config.data import SPANS, date_problems, span_of, span_problems
 from informer.read.closures import (
     CALENDAR,
@@ -498,7 +498,7 @@ class Frequency:
         is_date = after is not None and not any(date_problems(str(span)))
         if not is_date:
             for problem in span_problems(str(span)):
-                raise TimeError(problem)
+                raise InputError(problem)
         setting, (number, unit) = ("until", (0, "")) if is_date else ("horizon", span_of(str(span)))
         if not (unit or is_date):
             return number

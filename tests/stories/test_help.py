@@ -21,6 +21,7 @@ STORED = Path(__file__).with_name("defaults.json")
 CALLS = [
     *COMMANDS,
     *(f"train model={each}" for each in ("informer", "informer_stack", "linear", "lstma", "small", "zero")),
+    *(f"train experiment={each}" for each in ("informer2020", "informer2020_full", "paper_text")),
 ]
 
 
