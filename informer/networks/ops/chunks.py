@@ -80,8 +80,7 @@ def map_rows(
     if max_elements is None:
         max_elements = fast.whole() if elements_per_row * n_rows <= fast.whole() else fast.cached(q)
     # a graph is split by rows only, so that it works for any batch size
-    in_graph = torch.compiler.is_compiling() or not isinstance(q.shape[0], int)
-    n_batch = 1 if in_graph else q.shape[0]
+    n_batch = 1 if torch.compiler.is_compiling() else q.shape[0]
     group, step = chunk_sizes(n_batch, n_rows, elements_per_row // max(1, n_batch), max_elements, causal=causal)
     before = operands[0].shape[2] - n_rows if causal else 0
 
