@@ -30,21 +30,23 @@ def odd(rows: int = 300, series: int = 1) -> pd.DataFrame:
 
 @pytest.mark.slow
 def test_the_steps_of_a_tuned_forecast_repeat_it(folder: Path) -> None:
-    """Red if the steps are not recorded, a training with as many is another one, or a better result is not kept."""
+    """Red if the steps are not recorded, a training with as many is another one, a better result is not kept, or only
+    the first series decides, which the network knows without training."""
     weeks, noise = np.arange(300), np.random.default_rng(0).normal(size=300)
     # the forecast without training goes on with a part of the trend that has ended
-    table = pd.DataFrame(
-        {"ds": pd.date_range("2000-01-02", periods=300, freq="W"), "y": weeks.clip(max=150) / 5 + noise}
-    )
+    values = {"easy": 10 + np.sin(weeks * 2 * np.pi / 7), "odd": weeks.clip(max=150) / 5 + noise}
+    days = pd.date_range("2000-01-02", periods=300, freq="W")
+    table = pd.concat([pd.DataFrame({"shop": name, "ds": days, "y": each}) for name, each in values.items()])
     table.to_csv("odd.csv", index=False)
-    answer = json.loads(call("forecast", "odd.csv", "horizon=6", f"tune={MINUTES}", "output=out", "--json").out)
+    given = ["odd.csv", "horizon=6", "dataset.series_col=shop"]
+    answer = json.loads(call("forecast", *given, f"tune={MINUTES}", "output=out", "--json").out)
     saved = checkpoint.load(Path("out"))
     assert saved.progress.best_loss < saved.progress.start_loss
     said = answer["forecasts"][0]["summary"]["Model"]
     assert f"trained for {saved.progress.step} more steps (error on held-out rows" in said
-    given = {name: saved.config["dataset"]["split"][name] for name in ("kind", "train", "val", "test")}
+    split = {name: saved.config["dataset"]["split"][name] for name in ("kind", "train", "val", "test")}
     again = Forecaster(
-        "zero", horizon=6, seq_len=150, run_dir="again", dataset={"split": given}, device="cpu",
+        "zero", horizon=6, seq_len=150, run_dir="again", dataset={"split": split}, device="cpu",
         **REPEATED, **{"trainer.max_steps": saved.progress.step},
     ).fit(table)  # fmt: skip
     assert again.trained.checkpoint.progress.best_loss == saved.progress.best_loss
