@@ -98,8 +98,8 @@ def check_times(
 def misplaced_end(rows: Rows) -> Int[np.ndarray, " k"]:
     """The newest rows of a file if they go back to times of other rows, or to before all others: a wrong year or month.
 
-    To sort or merge such rows would lose them. None if the rows before them are not in the order of time, or if they
-    are copies of others, fill gaps, or precede the others without a gap.
+    To sort or merge such rows would lose them. None if the rows before them are fewer or not in the order of time, or
+    if they are copies of others, fill gaps, or precede the others without a gap.
     """
     none = np.zeros(0, dtype=np.int64)
     if rows.is_increasing:
@@ -109,7 +109,7 @@ def misplaced_end(rows: Rows) -> Int[np.ndarray, " k"]:
     times = rows.timestamps[order]
     latest = len(times) - 1 - int(times.asi8[::-1].argmax())
     body, end = times[: latest + 1], times[latest + 1 :]
-    if not len(end) or (np.diff(body.asi8) >= 0).sum() < MOSTLY_RISING * max(len(body) - 1, 1):
+    if not 0 < len(end) < len(body) or (np.diff(body.asi8) >= 0).sum() < MOSTLY_RISING * max(len(body) - 1, 1):
         return none
     distinct, twins = np.unique(body.asi8, return_index=True)
     repeats = np.isin(end.asi8, distinct)

@@ -87,7 +87,7 @@ def test_dropout_acts_on_the_weights(name, params):
 def test_the_backward_pass_draws_what_the_forward_pass_drew(name):
     """Outputs are linear in the values, so sum(gradient * values) is their sum. Red if a piece that is computed again
     has another mask, noise or mode."""
-    attn, (q, k, v) = made(name, {}, N31, dropout=0.4).train(), drawn(N31)
+    attn, (q, k, v) = made(name, {}, (13, 13), dropout=0.4).train(), drawn((13, 13))
     v.requires_grad_()
     with fast.forms(whole=1, cached=1):
         out = attn(q, k, v)
@@ -122,7 +122,7 @@ def test_what_is_drawn_depends_on_seed_and_layer_alone(name, params, drawn_as):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize(("window", "n_global", "n_random"), [(4, 3, 5), (1, 0, 2), (30, 1, 40), (6, 2, 500)])
+@pytest.mark.parametrize(("window", "n_global", "n_random"), [(4, 3, 5), (30, 1, 40)])
 def test_random_keys_of_big_bird_are_distinct_and_new_to_the_row(window, n_global, n_random, causal):
     spec = AttentionSpec(3, 2, 37, 37, causal)
     keys_of = BigBirdAttention(spec, window=window, n_global=n_global, n_random=n_random).random_keys.tolist()
@@ -260,16 +260,15 @@ def test_a_pending_backward_pass_keeps_the_buffers_of_its_forward_pass(name, par
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", ["linear", "relu", "taylor"])
-def test_a_row_without_weight_takes_the_mean_of_its_allowed_values(name, dtype, causal):
+def test_a_row_without_weight_takes_the_mean_of_its_allowed_values(name, causal):
     """Features that vanish, unit vectors opposite to all keys; rows of relu, which has an epsilon, are zero."""
-    attn, (q, k, v) = made(name, {}, (9, 9), causal=causal), (x.to(dtype) for x in drawn((9, 9)))
+    attn, (q, k, v) = made(name, {}, (9, 9), causal=causal), (x.float() for x in drawn((9, 9)))
     q[:, :, 6] = q[:, :, 6].abs() + (1000 if name == "linear" else 0.1)
     if name == "linear":
         q[:, :, 6] *= -1
     else:
-        k = -q[:, :, 6:7] * torch.arange(1, 10, dtype=dtype)[:, None] / 3
+        k = -q[:, :, 6:7] * torch.arange(1, 10)[:, None] / 3
     mean = v[:, :, :7].mean(dim=2) if causal else v.mean(dim=2)
     expected = torch.zeros_like(mean) if name == "relu" else mean
     torch.testing.assert_close(attn(q, k, v)[:, :, 6], expected)
@@ -278,7 +277,7 @@ def test_a_row_without_weight_takes_the_mean_of_its_allowed_values(name, dtype, 
 
 @pytest.mark.parametrize("name", ["linear", "taylor", "efficient", "performer"])
 def test_half_precision_sums_in_single(name):
-    attn, (q, k, v) = made(name, {}, (1000, 1000), causal=True).float(), drawn((1000, 1000), scale=0.3)
+    attn, (q, k, v) = made(name, {}, (500, 500), causal=True).float(), drawn((500, 500), scale=0.3)
     q, k, v = (x.bfloat16() for x in (q, k, v))
     out = attn(q, k, v)
     assert out.dtype == torch.bfloat16
@@ -369,7 +368,7 @@ def test_directions_are_redrawn_in_training_alone_and_the_count_is_saved():
 # sums and steps of the linear-time kernels
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 8, 9, 10, 150])
+@pytest.mark.parametrize("n", [1, 9, 10, 150])
 def test_sums_in_a_fixed_order_are_running_sums(n):
     """What CUDA takes where results are to be repeatable; red if a block's rows or the blocks before it miss."""
     torch.manual_seed(0)

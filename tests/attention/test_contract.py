@@ -1,6 +1,7 @@
 """The contract of every name that `attn=` accepts (see `informer/networks/attention/base.py`); new yaml files are
-included automatically. Lengths are odd, there are three heads, keys and values have different widths, and arithmetic is
-float64, unless a test says otherwise."""
+included automatically. `test_formulas` has that outputs are those of a formula, whose rows sum to 1 and see no future.
+Lengths are odd, there are three heads, keys and values have different widths, and arithmetic is float64, unless a test
+says otherwise."""
 
 import copy
 import inspect
@@ -32,21 +33,13 @@ CLASSES = {name: attention_class(attention_node(name)["_target_"]) for name in N
 BOTH = [(name, causal) for name in NAMES for causal in (False, True) if CLASSES[name].CAUSAL or not causal]
 SUBQUADRATIC = [name for name in NAMES if not CLASSES[name].COST.startswith("O(L^2")]
 
-UNLIKE_SHARES = {
-    "fourier": "frequencies are mixed, not rows",
-    "gated_delta": "what is stored is replaced and forgotten",
-}
 EXCEPTIONS = {
-    "rows sum to 1": {"relu": "1e-6 in the denominator: sums lie below 1", "linformer": "F mixes values freely"}
-    | UNLIKE_SHARES,
-    "rows are not negative": {"performer_trig": "an estimate by sines and cosines"},
     "float32": dict.fromkeys(
         ("autocorrelation", "prob", "topk", "hard", "reformer", "vq"), "selects: two roundings may differ in a near tie"
     ),
     "gradcheck": dict.fromkeys(("hard", "vq"), "its gradient is straight-through, not that of its output"),
     "gradients in bfloat16": {"performer_trig": "its normaliser may come near 0, which magnifies rounding"},
     "training leaves no trace": {"em": "training moves its bases", "vq": "training moves its codes"},
-    "causal selection": {"prob": "rows compete over the whole block, so only values are blind to the future"},
 }
 """Where a mechanism differs from the others by definition, and why."""
 
@@ -67,19 +60,6 @@ def draw(attn: Attention, *, b: int = 2, d: int | None = None, seed: int = 0) ->
     s, g = attn.spec, torch.Generator().manual_seed(seed)
     shapes = (s.len_q, s.d_head), (s.len_k, s.d_head), (s.len_k, s.d_head - 1 if d is None else d)
     return [torch.randn(b, s.n_heads, *shape, generator=g, dtype=torch.float64) for shape in shapes]
-
-
-@pytest.mark.parametrize(("name", "causal"), BOTH)
-@pytest.mark.parametrize("lengths", [(1, 1), (97, 97), (31, 53), (7, 1)])
-def test_forward_is_weights_times_values(name, causal, lengths):
-    """Red if outputs are not linear in the values; that the matrix is the right one is for `test_formulas`."""
-    len_q, len_k = lengths
-    if len_q != len_k and (causal or not CLASSES[name].CROSS):
-        return
-    attn = build(name, len_q=len_q, len_k=len_k, causal=causal)
-    q, k, v = draw(attn)
-    assert attn.weights(q, k).shape == (2, 3, *lengths)
-    torch.testing.assert_close(attn(q, k, v), attn.weights(q, k) @ v, rtol=1e-9, atol=tolerance(attn, q, k, 1e-9))
 
 
 @pytest.mark.parametrize(
@@ -104,15 +84,15 @@ def test_the_last_rows_alone_are_those_of_all(name, causal):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("length", [48, 150])
+@pytest.mark.parametrize("length", [19, 60])
 def test_other_lengths_are_right_or_refused(name, length):
     """Red if what was made for one length (a sample, a table of positions) is silently used for another."""
-    attn, other = build(name, 96), build(name, length)
+    attn, other = build(name, 40), build(name, length)
     q, k, v = draw(other)
     try:
         out = attn(q, k, v)
     except ValueError as error:
-        message = f"expected 96 queries and 96 keys, the lengths it was built for, found {length} and {length}"
+        message = f"expected 40 queries and 40 keys, the lengths it was built for, found {length} and {length}"
         assert str(error) == message  # noqa: PT017 (both outcomes are right)
     else:
         expected = matrix(name, attn, {}, q, k) @ v
@@ -142,18 +122,6 @@ def test_float32_gives_the_outputs_of_float64(name, causal):
     torch.testing.assert_close(attn.float()(*inputs), exact, rtol=1e-4, atol=atol)
 
 
-@pytest.mark.parametrize(("name", "causal"), [x for x in BOTH if x[0] not in EXCEPTIONS["rows sum to 1"]])
-def test_rows_are_shares(name, causal):
-    """Up to the rounding of Fourier transforms."""
-    attn = build(name, causal=causal)
-    q, k, v = draw(attn)
-    assert name in EXCEPTIONS["rows are not negative"] or (attn.weights(q, k) >= -1e-12).all()
-    ones = torch.ones(2, 3, 97, dtype=q.dtype)
-    atol = tolerance(attn, q, k, 1e-9)
-    torch.testing.assert_close(attn.weights(q, k).sum(-1), ones, rtol=0, atol=atol)
-    torch.testing.assert_close(attn(q, k, torch.ones_like(v)), torch.ones_like(v), rtol=0, atol=atol)
-
-
 @pytest.mark.parametrize(("name", "causal"), BOTH)
 def test_items_and_heads_are_independent(name, causal):
     attn = build(name, causal=causal)
@@ -162,19 +130,6 @@ def test_items_and_heads_are_independent(name, causal):
     torch.testing.assert_close(attn(*inputs)[:1], alone, rtol=1e-9, atol=atol)
     changed = [torch.cat([x[:, :1], 2 - x[:, 1:]], dim=1) for x in inputs]
     torch.testing.assert_close(attn(*changed)[:1, 0], alone[:, 0], rtol=1e-9, atol=atol)
-
-
-@pytest.mark.parametrize("name", [name for name, causal in BOTH if causal])
-@pytest.mark.parametrize("after", [0, 1, 30, 63, 64, 95])
-def test_the_future_is_hidden(name, after):
-    attn = build(name, causal=True)
-    q, k, v = draw(attn)
-    blind = {"v"} if name in EXCEPTIONS["causal selection"] else {"q", "k", "v"}
-    others = [torch.cat([x[:, :, : after + 1], 5 - 3 * x[:, :, after + 1 :]], dim=2) for x in (q, k, v)]
-    changed = [other if n in blind else x for n, x, other in zip("qkv", (q, k, v), others, strict=True)]
-    past, atol = slice(0, after + 1), tolerance(attn, q, k, 1e-9)
-    torch.testing.assert_close(attn(*changed)[:, :, past], attn(q, k, v)[:, :, past], rtol=1e-9, atol=atol)
-    assert (attn.weights(q, k).triu(1) == 0).all()
 
 
 @pytest.mark.parametrize(("name", "causal"), BOTH)
@@ -249,9 +204,8 @@ def test_gradients_are_those_of_finite_differences(name, causal):
 
 
 @pytest.mark.parametrize(("name", "causal"), [x for x in BOTH if CLASSES[x[0]].FULL_WHEN is not None])
-@pytest.mark.parametrize("length", [1, 7, 97])
-def test_is_full_attention_where_it_says_so(name, causal, length):
-    attn = build(name, length, causal=causal, params=CLASSES[name].FULL_WHEN)
+def test_is_full_attention_where_it_says_so(name, causal):
+    attn = build(name, 31, causal=causal, params=CLASSES[name].FULL_WHEN)
     inputs = draw(attn)
     full = FullAttention(attn.spec)
     torch.testing.assert_close(attn(*inputs), full(*inputs), rtol=1e-9, atol=1e-9)
@@ -275,7 +229,7 @@ def test_state_dict_round_trip(name):
 @pytest.mark.parametrize(("name", "causal"), BOTH)
 @pytest.mark.parametrize(("dtype", "scale"), [(torch.bfloat16, 1.0), (torch.float32, 1e3), (torch.float32, 0.0)])
 def test_finite_in_half_precision_and_for_large_or_no_inputs(name, causal, dtype, scale):
-    attn = build(name, causal=causal).to(dtype)
+    attn = build(name, 45, causal=causal).to(dtype)
     q, k, v = (x.to(dtype) for x in draw(attn))
     leaves = [(q * scale).requires_grad_(), (k * scale).requires_grad_(), v.requires_grad_()]
     out = attn(*leaves)
@@ -320,8 +274,8 @@ def largest_array(attn: Attention) -> int:
 
 @pytest.mark.parametrize(("name", "causal"), [x for x in BOTH if x[0] in SUBQUADRATIC])
 def test_no_array_of_all_pairs(name, causal):
-    attn = build(name, 4096, causal=causal, n_heads=1, e=8).float().train()
-    assert largest_array(attn) < 4096**2  # as booleans, of the one head and item
+    attn = build(name, 2048, causal=causal, n_heads=1, e=8).float().train()
+    assert largest_array(attn) < 2048**2  # as booleans, of the one head and item
 
 
 COMPILED = [(name, CLASSES[name].CAUSAL) for name in NAMES]

@@ -10,39 +10,37 @@ from informer.checkpoint import attention_names
 from informer.networks import Attention
 from informer.networks.ops import fast
 
-SELF, CROSS = [(1, 1), (2, 2), (7, 7), (97, 97)], [(5, 9), (13, 2), (1, 31)]
+SELF, CROSS = [(1, 1), (2, 2), (7, 7), (53, 53)], [(5, 9), (13, 2), (1, 31)]
 LONG, LONGER = [(131, 131)], [(263, 263)]
 """Lengths of queries and keys; 131 are three chunks of the linear-time kernels, at 263 log_sparse gathers its keys."""
 
 HUGE = 10**12
 CASES: list[tuple[str, dict, list[tuple[int, int]]]] = [
-    *(("full", {"scale": scale}, [*SELF, *CROSS]) for scale in (None, 1.0, 0.3)),
+    *(("full", {"scale": scale}, [*SELF, *CROSS]) for scale in (None, 0.3)),
     *((name, {}, [*SELF, *CROSS]) for name in ("dot", "additive", "bilinear", "relu", "synthesizer")),
     *((name, {}, [*SELF, *CROSS]) for name in ("synthesizer_dense", "hard")),
-    *(("topk", {"k": k}, [*SELF, *CROSS]) for k in (1, 3, 8)),
-    *(("auto", {"crossover": n, "factor": 1}, [(39, 39), (40, 40), (200, 39), (39, 200), (200, 40)]) for n in (40,)),
+    *(("topk", {"k": k}, [*SELF, *CROSS]) for k in (1, 3)),
+    ("auto", {"crossover": 40, "factor": 1}, [(39, 39), (40, 40), (50, 39), (39, 50), (50, 40)]),
     ("auto", {}, [(255, 255), (256, 256)]),
     *(("linear", {"feature_map": name}, [*SELF, *CROSS, *LONG]) for name in ("elu", "relu", "exp", "softmax")),
     *(("efficient", {"normaliser": name}, [*SELF, *CROSS, *LONG]) for name in ("feature", "row")),
     ("taylor", {}, [*SELF, *CROSS, *LONG]),
     *(("performer", params, [*SELF, *CROSS, *LONG]) for params in ({}, {"n_features": 1})),
     ("performer_trig", {"n_features": 7, "orthogonal": False, "radii": "quantile"}, [*SELF, *CROSS, *LONG]),
-    *(("em", {"n_bases": 4} | more, [*SELF, *CROSS]) for more in ({}, {"n_steps": 1}, {"n_steps": 5})),
-    ("em", {"n_bases": 3, "unit_bases": False}, [*SELF, *CROSS]),
+    *(("em", {"n_bases": 3} | more, [*SELF, *CROSS]) for more in ({}, {"n_steps": 5}, {"unit_bases": False})),
     *(("vq", {"n_codes": n}, [*SELF, *CROSS, *LONG]) for n in (1, 5, 200)),
-    *(("autocorrelation", {"factor": c}, [*SELF, (30, 30)]) for c in (0.1, 1.0, 3.0, 90.0)),
+    *(("autocorrelation", {"factor": c}, [*SELF, (30, 30)]) for c in (0.1, 1.0, 90.0)),
     *(("fourier", {"n_modes": n, "seed": 1}, [*SELF, *CROSS]) for n in (1, 5, 64)),
     ("gated_delta", {}, [*SELF, *CROSS, *LONG]),
-    *(("linformer", {"proj_len": n}, [*SELF, *CROSS]) for n in (1, 4, 64)),
-    ("linformer", {"proj_len": 4, "share_kv": True}, [*SELF, *CROSS]),
+    *(("linformer", {"proj_len": n, "share_kv": n == 4}, [*SELF, *CROSS]) for n in (1, 4, 64)),
     *(("pooled", {"ratio": ratio, "kind": kind}, [*SELF, *CROSS]) for ratio in (1, 3, 40) for kind in ("avg", "conv")),
-    *(("pooled", {"pyramid": counts}, [*SELF, *CROSS]) for counts in ([1], [1, 3, 6, 8], [2, 40])),
-    *(("truncated", {"window": window}, SELF) for window in (0, 1, 6, HUGE)),
-    *(("log_sparse", {"window": window}, [*SELF, *LONGER]) for window in (0, 6, 50, HUGE)),
+    *(("pooled", {"pyramid": counts}, [*SELF, *CROSS]) for counts in ([1, 3, 6, 8], [2, 40])),
+    *(("truncated", {"window": window}, SELF) for window in (0, 6, HUGE)),
+    *(("log_sparse", {"window": window}, [*SELF, *LONGER]) for window in (0, 6, HUGE)),
     *(
         ("longformer", {"window": window, "dilation": dilation, "n_global": n}, SELF)
         for window, dilation in ((5, 1), (0, 2), (8, 3), (HUGE, 1), (6, HUGE), (7, [4, 1]))
-        for n in (0, 1, 3)
+        for n in (0, 3)
     ),
     *(("longformer", {"window": 6, "global_positions": given}, [(97, 97)]) for given in ([0, -1], [-3, 5, 94, 5], [])),
     ("longformer", {"window": [3, 6]}, SELF),
@@ -50,7 +48,7 @@ CASES: list[tuple[str, dict, list[tuple[int, int]]]] = [
     *(
         (f"sparse_{kind}", {"stride": stride, "c": c, "heads": heads}, SELF)
         for kind in ("strided", "fixed")
-        for stride, c in ((1, 1), (2, 1), (5, 2), (5, 9), (HUGE, 3))
+        for stride, c in ((1, 1), (5, 2), (5, 9), (HUGE, 3))
         for heads in ("split", "merge", "alternate")
     ),
     *(
@@ -59,7 +57,7 @@ CASES: list[tuple[str, dict, list[tuple[int, int]]]] = [
         for window, n, random in ((0, 0, 1), (5, 2, 3), (16, 1, 0), (4, 3, 200), (HUGE, 2, 4))
     ),
     ("bigbird", {"window": 4, "global_positions": [2, -2], "n_random": 60}, [(97, 97)]),
-    *(("etc", {"radius": radius, "n_global": n}, SELF) for radius in (0, 2, HUGE) for n in (0, 1, 4)),
+    *(("etc", {"radius": radius, "n_global": n}, SELF) for radius in (0, 2, HUGE) for n in (0, 4)),
     *(
         ("reformer", {"n_buckets": n, "n_hashes": hashes}, SELF)
         for n, hashes in ((1, 1), (2, 1), (4, 3), (40, 4), (300, 2))
@@ -68,12 +66,10 @@ CASES: list[tuple[str, dict, list[tuple[int, int]]]] = [
         (
             "prob",
             {"factor": 2, "sampling": sampling, "mean": mean, "zero_in_max": zeros, "causal_selection": own},
-            [*SELF[:3], (31, 31), *CROSS],
+            [(1, 1), (7, 7), (31, 31), *CROSS],
         )
         for sampling in ("shared", "per_query", "all", "lse")
-        for mean in ("sample", "zero_fill")
-        for zeros in (False, True)
-        for own in (False, True)
+        for mean, zeros, own in (("sample", False, True), ("zero_fill", True, True), ("zero_fill", False, False))
     ),
     *(("prob", {"factor": 1, "sampling": sampling, "context": "cumsum"}, [(31, 31)]) for sampling in ("shared", "lse")),
     ("prob", {"sampling": "per_query"}, [(3, 2100)]),  # keys are gathered for each query

@@ -1,6 +1,5 @@
-"""The contract of every command in the table of `informer`: help, refusals, exit codes, and answers in JSON."""
+"""The contract of every command in the table of `informer`: help, keys and options; `refusals.json` has wrong calls."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -48,35 +47,8 @@ def test_an_option_means_the_setting(name: str) -> None:
     assert f"{key}: " in said.pop()
 
 
-OTHERS = {"horizon": ["forecast", "predict", "train"], "pred_len": ["forecast", "predict"], "h": ["forecast", "train"],
-          "prediction_length": ["forecast", "train"], "e_layers": ["train"], "train_epochs": ["train"],
-          "learning_rate": ["train"]}  # fmt: skip
-"""Names that other programs have for settings -> commands with such a setting."""
-
-
-@pytest.mark.parametrize(("key", "name"), [(key, name) for key, names in OTHERS.items() for name in names])
-def test_a_key_of_another_program_is_known_or_names_ours(key: str, name: str) -> None:
-    """Red if the error lists keys that have nothing to do with it."""
-    outcome = call(name, f"{key}=5", "--cfg", "job")
-    expected = {"e_layers": "encoder_stacks", "train_epochs": "max_epochs", "learning_rate": "optim.lr"}
-    ours = expected.get(key, "pred_len" if name == "train" else "horizon")
-    assert f"{ours}: " in outcome.out or f"expected one such as {ours}" in outcome.err.replace("trainer.", "").replace(
-        "model.", ""
-    )
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_errors_are_in_the_json_object(name: str) -> None:
-    """Red if a program has to read standard error, or if the exit status is another one than without `--json`."""
-    outcome = call(name, "no_such_key=1", "--json")
-    answer = json.loads(outcome.out)
-    assert (answer["command"], answer["exit_status"], outcome.status) == (name, 2, 2)
-    assert [f"error: {line}\n" for line in answer["errors"]] == [refusal(name, "no_such_key=1")]
-
-
 def test_training_takes_one_length_of_the_horizon() -> None:
     """Red if `horizon` is another setting than `pred_len`, or one of the two is dropped without a word."""
     said = {call("train", word, "--cfg", "job").out for word in ("horizon=7", "pred_len=7", "--horizon=7")}
     assert len(said) == 1
     assert "\npred_len: 7\n" in said.pop()
-    assert "leave one out" in refusal("train", "horizon=7", "pred_len=8")

@@ -68,8 +68,10 @@ def answer_of(outcome: Outcome, run: Path) -> dict[str, list[str]]:
     lines = outcome.err.splitlines()
     assert outcome.status == 2, outcome
     assert all(line.startswith("error: ") for line in lines), outcome.err
-    code = json.loads(outcome.out)["code"] if outcome.out else "command"
-    return {code: [line.removeprefix("error: ").replace(str(run), "RUN") for line in lines]}
+    errors = [line.removeprefix("error: ") for line in lines]
+    answer = json.loads(outcome.out) if outcome.out else {"code": "command", "exit_status": 2, "errors": errors}
+    assert (answer["exit_status"], answer["errors"]) == (2, errors)
+    return {answer["code"]: [line.replace(str(run), "RUN") for line in errors]}
 
 
 @pytest.mark.parametrize("words", CALLS)

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,7 @@ def placeless(line: str, folder: Path, temporary: Path) -> str:
     return re.sub(r"(cannot be read\b.*?) \(.*\)", r"\1 (...)", line)
 
 
+@cache
 def messages() -> dict[str, Plain]:
     """What is said, by case."""
     return json.loads(MESSAGES.read_text(encoding="utf-8")) if MESSAGES.is_file() else {}

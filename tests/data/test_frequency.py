@@ -155,34 +155,6 @@ def test_a_step_is_inferred_and_continued(times: pd.DatetimeIndex, code: str, se
     assert len(step.strides(times[:1])) == 0
 
 
-EVERY = pd.date_range("2024-02-26", periods=24 * 40, freq="h")
-SIX_HOURS = pd.date_range("2000-01-01", periods=31, freq="6h")
-BARS = at_hours("30min", dict.fromkeys(range(7), ("00:00", "05:00")), zone="Europe/Berlin")
-NINETEEN, FAR = pd.date_range("2024-01-01", periods=19), ["2021-01-01", "2021-01-02", "2021-01-03", "9021-01-04"]
-
-
-@pytest.mark.parametrize(
-    ("times", "code", "n_following"),
-    [
-        (pd.DatetimeIndex(["2020-12-01", "2021-01-01", "2021-02-01"]), "MS", 3),  # all of 31 days
-        (pd.DatetimeIndex(["2020-12-01 10:00", "2020-12-01 10:20"]), "20min", 2),
-        (pd.date_range("2020-01-06", periods=60, freq="B").delete([2, 30]), "B", 2),  # days would do for four rows
-        (pd.date_range("2020-01-06", periods=60, freq="D").delete([2, 30]), "D", 2),
-        (pd.date_range("2020-01-01", periods=60, freq="MS").delete(41), "MS", 41),
-        (pd.DatetimeIndex(np.array(FAR, "datetime64[s]")), "D", 3),
-        (NINETEEN[NINETEEN.day_of_week != 6], "D", 6),  # two weeks without a Sunday do not close it
-        (EVERY[~((EVERY.day_of_week == 2) & (EVERY.hour > 20)) | (EVERY.day > 14)], "h", None),  # outages of one day
-        (EVERY[np.abs(EVERY.hour - 12.5) < 3 + 0.1 * (EVERY - EVERY[0]).days], "h", None),  # daylight
-        (BARS, "30min", None),  # one night has no 02:30
-        (SIX_HOURS.delete([19]), "6h", 19),  # one row is no evening when nothing is open
-    ],
-)
-def test_the_step_of_few_rows_or_of_rows_with_gaps(times: pd.DatetimeIndex, code: str, n_following: int | None) -> None:
-    step, n = Frequency.closest(times)
-    assert step.code == code
-    assert n_following in (None, n)
-
-
 @pytest.mark.parametrize(
     "text", ["", "hourly", "0h", "-1h", "-2M", "5", "h-Mon0900", "h-Mon1700-0900", "D-Mon0900-1600"]
 )

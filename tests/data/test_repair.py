@@ -1,7 +1,6 @@
 """Repairs compared with pandas on the valid table: made only on request, and reported."""
 
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -10,7 +9,7 @@ from entry_points import call
 from stores import checked, series_from_frame
 
 from informer.base.errors import Repair, ReportError
-from informer.config.data import DatasetConfig, Fill, repaired
+from informer.config.data import DatasetConfig, repaired
 from informer.data.diagnosis import Examined, in_words, survey_file
 
 COLUMNS = ["a", "b", "c"]
@@ -120,49 +119,3 @@ def test_a_repair_that_needs_a_word_asks(folder: Path) -> None:
     frame.loc[40:44, "b"] = -999
     write(frame, folder / "g.csv")
     assert "add repair=auto dataset.missing_values=[-999]" in call("forecast", "g.csv", "repair=auto").err
-
-
-def ailing() -> dict[str, pd.DataFrame]:
-    """Tables with all kinds of problems."""
-    frame, text = made(400), made(400).astype({"a": object})
-    text.loc[[5, 9], "a"] = ["closed", "-"]
-    early, late = frame.copy(), frame.copy()
-    early.loc[390:, "b"], late.loc[:4, "c"] = np.nan, np.nan
-    holes = frame.drop(index=[10, 20, 21, 22, 23])
-    holes.loc[3:4, "a"] = holes.loc[[9, 30], "c"] = np.nan
-    return {
-        "empty": frame.assign(a=np.nan),
-        "only an empty column": frame[["date"]].assign(a=np.nan),
-        "ends early": early,
-        "begins late": late,
-        "mostly empty": frame.assign(a=np.where(np.arange(400) < 300, np.nan, 1.0)),
-        "words": text,
-        "holes": holes,
-        "one row": frame[:1],
-        "far date": frame.assign(date=[*frame["date"][:-1].astype("datetime64[s]"), pd.Timestamp("2999-01-01")]),
-        "uneven": frame.assign(date=[*frame["date"][:-1], frame["date"].iloc[-1] + pd.Timedelta("20min")]),
-        "twice": pd.concat([frame[:9], frame[8:]]),
-        "unsorted": frame.sample(frac=1, random_state=0),
-        "no date": frame.astype({"date": str}).replace({"date": {str(frame["date"][3]): "soon"}}),
-        "infinite": frame.assign(a=np.where(np.arange(400) == 3, np.inf, 1.0)),
-    }
-
-
-@pytest.mark.parametrize("kind", ailing())
-def test_a_proposed_cure_cures(kind: str) -> None:
-    """Fails if a problem remains with the settings that its line proposes; each value of `fill` is tried."""
-    frame = ailing()[kind].reset_index(drop=True)
-    problems = checked(frame, DatasetConfig(), "mine")[1].problems
-    assert problems
-    for problem in problems:
-        cause, _, advice = str(problem).partition("; ")
-        cures = [repaired(DatasetConfig(), problem.repairs)] if problem.repairs else []
-        if "dataset.fill=" in advice:
-            words = advice.partition("dataset.fill=")[2].partition(", which keeps gaps")[0]
-            cures += [DatasetConfig(fill=fill) for fill in get_args(Fill) if fill in words]
-        for cure in cures:
-            remaining = [str(other).partition("; ")[0] for other in checked(frame, cure, "mine")[1].problems]
-            assert cause not in remaining
-    if kind in ("one row", "only an empty column", "uneven", "far date"):
-        assert not any(problem.repairs for problem in problems)
-        assert not any("set dataset.f" in str(problem) for problem in problems)

@@ -127,7 +127,7 @@ def changed(content: Any, rng: np.random.Generator) -> Any:
     return changed
 
 
-@examples(quick=30, a_minute=100)
+@examples(quick=20, a_minute=100)
 @given(rng=SEEDS, kind=st.sampled_from([*RUNS]))
 def test_a_changed_entry_of_a_model_file(rng: np.random.Generator, kind: str, runs: Path, tmp_path: Path) -> None:
     """Red if an entry is used before its kind is checked; the digest is that of the changed file."""
@@ -164,7 +164,7 @@ def spoil(path: Path, rng: np.random.Generator) -> None:
         note(other)
 
 
-@examples(quick=30, a_minute=60)
+@examples(quick=20, a_minute=60)
 @given(
     rng=SEEDS, kind=st.sampled_from([*RUNS]), name=st.sampled_from(["config.yaml", "run.json", LAST, BEST, "train.log"])
 )
@@ -225,7 +225,7 @@ DAMAGES: list[Callable[[bytes, np.random.Generator], bytes]] = [
 ]
 
 
-@examples(quick=60, a_minute=200)
+@examples(quick=30, a_minute=200)
 @given(rng=SEEDS, damage=st.sampled_from(DAMAGES))
 def test_a_damaged_data_file(rng: np.random.Generator, damage: Any, trained: Trained, tmp_path: Path) -> None:
     """Red if a forecast is incomplete or not finite, or an error leaves one behind."""

@@ -1,25 +1,11 @@
-"""Learned tokens that go from layer to layer: the encoder by hand, and every way in which a network is used."""
+"""Learned tokens that go from layer to layer: the encoder by hand."""
 
-import pytest
 import torch
 from test_shortening import DIMS
 from torch import Tensor
 
-from informer import InputError
 from informer.checkpoint import attention_node, build_model
-from informer.members.network import ForecastModel
 from informer.networks import InformerConfig
-
-ETC = attention_node("etc") | {"radius": 2, "n_global": 0}
-BIGBIRD = attention_node("bigbird_etc") | {"window": 4, "n_global": 0, "n_random": 2}
-
-
-def network(attn: dict = ETC, **config: object) -> ForecastModel:
-    torch.manual_seed(0)
-    sizes = {"d_model": 6, "n_heads": 3, "d_ff": 10, "dropout": 0.0, "encoder_stacks": [2, 1], "global_tokens": 3}
-    full = attention_node("full")
-    given = InformerConfig(**(sizes | config))
-    return build_model(given, DIMS, attn=attn, decoder_attn=full, cross_attn=full).double()
 
 
 def attended(layer: torch.nn.Module, tokens: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -46,7 +32,10 @@ def attended(layer: torch.nn.Module, tokens: Tensor, rows: Tensor) -> tuple[Tens
 def test_tokens_persist_from_layer_to_layer() -> None:
     """The encoder by hand. Fails if the tokens are initialised again in a layer, are shortened, or the decoder cannot
     read them."""
-    net = network().eval()
+    torch.manual_seed(0)
+    config = InformerConfig(d_model=6, n_heads=3, d_ff=10, dropout=0.0, encoder_stacks=[2, 1], global_tokens=3)
+    full, etc = attention_node("full"), attention_node("etc") | {"radius": 2, "n_global": 0}
+    net = build_model(config, DIMS, attn=etc, decoder_attn=full, cross_attn=full).double().eval()
     x, memory = torch.randn(2, 26, 6, dtype=torch.float64), []
     for stack in net.network.encoder.stacks:
         tokens, rows = stack.tokens.expand(2, -1, -1), x[:, -stack.length :]
@@ -59,15 +48,3 @@ def test_tokens_persist_from_layer_to_layer() -> None:
         memory += [stack.norm(tokens), stack.norm(rows)]
     torch.testing.assert_close(net.network.encoder(x), torch.cat(memory, dim=1), rtol=1e-10, atol=1e-10)
     assert net.network.encoder.out_length == 3 + 13 + 3 + 13
-
-
-@pytest.mark.parametrize(
-    ("attn", "words"),
-    [
-        (attention_node("prob"), "expected attn=etc or attn=bigbird_etc with it, found ProbAttention"),
-        (ETC | {"n_global": 3}, "expected attn.n_global=0 with it, whose place they take, found 3"),
-    ],
-)
-def test_what_has_no_tokens_is_refused(attn: dict, words: str) -> None:
-    with pytest.raises(InputError, match=f"model.global_tokens: {words}"):
-        network(attn)

@@ -54,20 +54,14 @@ def test_the_median_is_the_network_without_quantiles(name: str) -> None:
     torch.testing.assert_close(own(*windows())[..., 2], plain(*windows()))
 
 
-def test_a_head_of_zeros_is_a_standard_normal() -> None:
-    levels = (0.025, 0.1, 0.5, 0.8, 0.99)
-    head = QuantileHead(3, 1, levels)
-    for parameter in head.parameters():
-        torch.nn.init.zeros_(parameter)
-    np.testing.assert_allclose(head(torch.ones(1, 1, 3))[0, 0, 0].detach(), norm.ppf(levels), atol=1e-6)
-
-
 def test_by_hand() -> None:
-    """median 1, above it 1 + softplus(...), below it 1 - softplus(...); columns outside, levels inside."""
-    head = QuantileHead(2, 2, (0.1, 0.5, 0.9))
-    x = torch.randn(1, 1, 2)
-    raw = (head.linear(x)[0, 0]).detach().numpy().reshape(2, 3)
-    gap = np.log(np.expm1(norm.ppf(0.9)))
-    step = np.log1p(np.exp(raw + gap))
-    expected = np.stack([raw[:, 1] - step[:, 0], raw[:, 1], raw[:, 1] + step[:, 2]], axis=1)
+    """The median, and outwards from it sums of softplus(...), which of a head of zeros are the quantiles of a standard
+    normal; columns outside, levels inside."""
+    levels = np.array([0.025, 0.1, 0.5, 0.8, 0.99])
+    head, x = QuantileHead(2, 2, levels.tolist()), torch.randn(1, 1, 2)
+    raw = head.linear(x)[0, 0].detach().double().numpy().reshape(2, 5)
+    gaps = np.diff(norm.ppf(levels))
+    step = np.log1p(np.exp(raw[:, [0, 1, 3, 4]] + np.log(np.expm1(gaps))))
+    below, above = -step[:, 1::-1].cumsum(1)[:, ::-1], step[:, 2:].cumsum(1)
+    expected = raw[:, 2:3] + np.concatenate([below, np.zeros((2, 1)), above], axis=1)
     np.testing.assert_allclose(head(x)[0, 0].detach(), expected, rtol=1e-5)

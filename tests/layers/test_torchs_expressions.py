@@ -150,15 +150,15 @@ def test_the_backward_pass_drops_what_the_forward_pass_dropped(layer: Callable[[
     torch.manual_seed(0)
     x = torch.randn(3, 7, 6, dtype=torch.float64, requires_grad=True)
     with fast.forms(rows=8):
-        assert torch.autograd.gradcheck(layer, x)
+        assert torch.autograd.gradcheck(layer, x, fast_mode=True)
         small = layer(x)
     torch.testing.assert_close(small, layer(x))
 
 
 def test_each_position_is_dropped_equally_often_and_independently() -> None:
-    """Counts over 20,000 masks of 6 elements against the binomial distribution."""
+    """Counts over 5,000 masks of 6 elements against the binomial distribution."""
     torch.manual_seed(1)
-    p, n_masks = 0.3, 20_000
+    p, n_masks = 0.3, 5_000
     masks = torch.zeros(n_masks, 6)
     for mask in masks:
         mask[dropped(6, p)] = 1

@@ -10,7 +10,7 @@ from entry_points import done
 
 
 def days(folder: Path) -> pd.DataFrame:
-    """Four years of daily demand with promotions on one day of eight, less on German holidays, more in rain than under
+    """Days of demand with promotions on one day of eight, less on German holidays, more in rain than under
     clouds or sun; next to it a column without an effect."""
     import holidays
 
@@ -33,14 +33,12 @@ def test_what_is_known_ahead_in_a_file(folder: Path) -> None:
     lengths = ["seq_len=28", "label_len=7", "pred_len=7"]
     base = ["dataset=csv", "dataset.path=days.csv", "target=demand", "model=linear", *lengths]
     known = ["future_covariates=[promotion,sky,idle]", "dataset.holidays=[DE]"]
-    done("train", *base, "features=S", "run_dir=plain")
     outcome = done("train", *base, *known, "run_dir=run")
     effective, tried = "promotion, holiday_DE, sky=rain", "promotion, idle, holiday_DE, sky=sun, sky=rain"
     assert f"with an effect on held-out blocks: {effective} of {tried}" in outcome.out
-    errors = {run: json.loads((folder / run / "metrics.json").read_text())["scores"] for run in ("plain", "run")}
-    for name in ("linear", "ridge"):
-        before, after = (errors[run][name]["original"]["overall"]["mse"] for run in ("plain", "run"))
-        assert after < 0.25 * before, name
+    scores = json.loads((folder / "run" / "metrics.json").read_text())["scores"]
+    for name in ("linear", "ridge"):  # of noise alone 25; effects that are not known make it more than 500
+        assert scores[name]["original"]["overall"]["mse"] < 100, name
     ahead = pd.DataFrame({"date": pd.date_range("2022-11-01", periods=7), "promotion": [0, 1, 0, 0, 1, 0, 0]})
     ahead = ahead.assign(sky=["sun", "sun", "rain", "cloud", "sun", "sun", "sun"], idle=0.0)
     ahead.to_csv("ahead.csv", index=False)

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 
 from informer import Forecaster
 
-SEQ, PRED, ROWS = 80, 4, 600
+SEQ, PRED, ROWS = 80, 4, 420
 RUN = ["dataset=csv", "dataset.path=f.csv", "model=linear", f"seq_len={SEQ}", "label_len=0", f"pred_len={PRED}"]
 
 

@@ -63,40 +63,36 @@ def package(own: Path) -> None:
 
 
 @pytest.mark.usefixtures("package")
-@pytest.mark.parametrize(
-    ("group", "option", "words", "saved"),
-    [
-        ("attn", "mean", ["model=tiny", "attn=mean", "attn.share=0.5"], {"_target_": "means.Mean", "share": 0.5}),
-        ("model", "packed", ["model=packed", "model.hidden=3"], {"family": "toy", "hidden": 3}),
-    ],
-)
-def test_an_installed_package_adds_options(group: str, option: str, words: list[str], saved: dict[str, object]) -> None:
+def test_an_installed_package_adds_options() -> None:
     """Red if entry points are not found, their parameters are no settings, or a model file imports them."""
-    assert option in call("train", "--help").out.partition(f"  {group}: ")[2].partition(":")[0]
+    said = call("train", "--help").out
+    assert "mean" in said.partition("  attn: ")[2].partition(":")[0]
+    assert "packed" in said.partition("  model: ")[2].partition(":")[0]
     assert not {"means", "toys"} & {*sys.modules}
-    done("train", *BRIEF, *words, "run_dir=run")
-    assert saved.items() <= checkpoint.load(Path("run")).config[group].items()
+    done("train", *BRIEF, "model=packed", "model.hidden=3", "trainer.max_steps=1", "run_dir=packed")
+    done("train", *BRIEF, "model=tiny", "attn=mean", "attn.share=0.5", "trainer.max_steps=1", "run_dir=mean")
+    assert {"family": "toy", "hidden": 3}.items() <= checkpoint.load(Path("packed")).config["model"].items()
+    assert checkpoint.load(Path("mean")).config["attn"] == {"_target_": "means.Mean", "share": 0.5}
     forget()
-    assert "--import=" in refusal("predict", "checkpoint=run", SAMPLE)
-    assert not {"means", "toys"} & {*sys.modules}
-    done("predict", "--import=means", "--import=toys", "checkpoint=run", SAMPLE, "plots=false")
+    for run in ("packed", "mean"):
+        assert "--import=" in refusal("predict", f"checkpoint={run}", SAMPLE)
+        assert not {"means", "toys"} & {*sys.modules}
+    done("predict", "--import=means", "--import=toys", "checkpoint=packed", SAMPLE, "plots=false")
 
 
 @pytest.mark.usefixtures("package")
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["model=tiny", "attn=missing"], "attn=missing: expected a class at means:Median"),
-        (["model=tiny", "attn=median"], "attn: expected one of additive, "),
-        (["model=tiny", "attn=mean", "attn.width=3"], "unknown key 'attn.width': expected a parameter of Mean: share"),
-        (["model=tiny", "attn=full", "attn._target_=no_such.Thing"], "'no_such': expected a module of the current"),
-        (["model=tiny", "--import=no such"], "'no such': expected a module of the current folder or of an installed"),
-        (["model=tiny", "--import=unfinished"], "'unfinished': line 1: "),
-    ],
-)
-def test_what_is_not_there_is_named(words: list[str], says: str) -> None:
+def test_what_is_not_there_is_named() -> None:
+    """Red if an option, a parameter or a module of another package is refused as one of ours, or by a traceback."""
     Path("unfinished.py").write_text("def mean(:\n")
-    assert refusal("train", *BRIEF, *words).startswith(f"error: {says}")
+    for says, words in {
+        "attn=missing: expected a class at means:Median": ["attn=missing"],
+        "attn: expected one of additive, ": ["attn=median"],
+        "unknown key 'attn.width': expected a parameter of Mean: share": ["attn=mean", "attn.width=3"],
+        "'no_such': expected a module of the current": ["attn=full", "attn._target_=no_such.Thing"],
+        "'no such': expected a module of the current folder or of an installed": ["--import=no such"],
+        "'unfinished': line 1: ": ["--import=unfinished"],
+    }.items():
+        assert refusal("train", *BRIEF, "model=tiny", *words).startswith(f"error: {says}")
 
 
 @pytest.mark.slow
@@ -152,20 +148,16 @@ def test_its_saved_configuration_makes_the_same_run(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("own")
-@pytest.mark.parametrize(
-    ("argument", "says"),
-    [
-        ("model.hidden=abc", "error: model.hidden: expected a whole number, found 'abc'"),
-        ("model.hiden=3", "error: unknown key 'model.hiden': expected one such as model.hidden"),
-        ("model.d_model=3", "error: unknown key 'model.d_model': expected one such as"),
-        ("+model.other=3", "error: unknown key 'model.other'"),
-        ("model.hidden=0", "error: model.hidden: expected at least 1, found 0"),
-        ("model.skip=ridge", "error: model.skip: expected none with model.family=toy, found ridge"),
-    ],
-)
-def test_its_configuration_is_typed_and_checked(argument: str, says: str) -> None:
-    line = refusal("train", *TOY, argument)
-    assert line.startswith(says), line
+def test_its_configuration_is_typed_and_checked() -> None:
+    for argument, says in {
+        "model.hidden=abc": "model.hidden: expected a whole number, found 'abc'",
+        "model.hiden=3": "unknown key 'model.hiden': expected one such as model.hidden",
+        "model.d_model=3": "unknown key 'model.d_model': expected one such as",
+        "+model.other=3": "unknown key 'model.other'",
+        "model.hidden=0": "model.hidden: expected at least 1, found 0",
+        "model.skip=ridge": "model.skip: expected none with model.family=toy, found ridge",
+    }.items():
+        assert refusal("train", *TOY, argument).startswith(f"error: {says}")
 
 
 @pytest.mark.usefixtures("own")

@@ -6,7 +6,7 @@ import os
 import pickle
 import random
 import shutil
-from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from forgery import content_of, write_forged
 
 from informer import Forecaster, InputError
 
-N_FLIPS = 150
+N_FLIPS = 50
 
 
 @pytest.fixture(scope="module")
@@ -73,52 +73,38 @@ def header(text: str, data: bytes = b"") -> bytes:
     return len(text).to_bytes(8, "little") + text.encode() + data
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"\xff" * 100,
-        (1 << 62).to_bytes(8, "little") + b"{}",
-        header("{}"),
-        header('{"__metadata__":{"informer":"{}"}}'),
-        header('{"__metadata__":{"informer":3}}'),
-        header('{"__metadata__":' + '{"informer":' * 5000 + "1" + "}" * 5001),
-        header(json.dumps({"__metadata__": {"informer": "[" * 100_000}})),
-        header('{"weights.a":{"dtype":"F32","shape":[1000000,1000000],"data_offsets":[0,4000000000000]}}', b"\0" * 8),
-        header('{"weights.a":{"dtype":"F32","shape":[9223372036854775807,8],"data_offsets":[0,8]}}', b"\0" * 8),
-    ],
-)
-def test_headers_that_claim_too_much(content: bytes, folder: Path) -> None:
+CLAIMS = [
+    b"\xff" * 100,
+    (1 << 62).to_bytes(8, "little") + b"{}",
+    header("{}"),
+    header('{"__metadata__":{"informer":"{}"}}'),
+    header('{"__metadata__":{"informer":3}}'),
+    header('{"__metadata__":' + '{"informer":' * 5000 + "1" + "}" * 5001),
+    header(json.dumps({"__metadata__": {"informer": "[" * 100_000}})),
+    header('{"weights.a":{"dtype":"F32","shape":[1000000,1000000],"data_offsets":[0,4000000000000]}}', b"\0" * 8),
+    header('{"weights.a":{"dtype":"F32","shape":[9223372036854775807,8],"data_offsets":[0,8]}}', b"\0" * 8),
+]
+
+
+def test_headers_that_claim_too_much(folder: Path) -> None:
     """Red if sizes are believed, nested containers unfold, or an error of a library gets through."""
-    Path("forged.safetensors").write_bytes(content)
-    line = refusal_of(Path("forged.safetensors"))
-    assert "cannot be read as a model file" in line or "has another format" in line
-
-
-def test_deeply_nested_settings_are_refused(small: Path, tmp_path: Path) -> None:
-    """Red if a header with a matching digest ends the process by its depth."""
-    nested: Any = 1
-    for _ in range(500):
-        nested = [nested]
-    content = content_of(small)
-    content["config"]["dataset"]["exclude"] = nested
-    write_forged(tmp_path / "forged.safetensors", content)
-    refusal_of(tmp_path / "forged.safetensors")
+    for content in CLAIMS:
+        Path("forged.safetensors").write_bytes(content)
+        line = refusal_of(Path("forged.safetensors"))
+        assert "cannot be read as a model file" in line or "has another format" in line
 
 
 @pytest.mark.parametrize(
     ("entries", "part"),
     [
         ({"format": 99}, "another format than 6"),
-        ({"format": None}, "another format than 6"),
         ({"inputs": []}, "column 'demand' is used but not read"),
         ({"targets": ["c"]}, "column 'c' is used but not read"),
-        ({"future_covariates": ["d"]}, "column 'd' is used but not read"),
         ({"frequency": "never"}, "frequency 'never'"),
         ({"weights": {"a": 1.0}}, ": weights: expected tensors, which are not in the header, found"),
         ({"surplus": 3}, ": surplus: Extra inputs are not permitted, found 3"),
         ({"data.until": "tomorrow or so"}, ": data.until: "),
         ({"data.non_negative": ["c"]}, "column 'c' cannot be negative, but is not forecast"),
-        ({"data.too_narrow": {"x": {}}}, ": data.too_narrow.x"),
         ({"masked": [0, 0]}, "gaps: expected different ones"),
         ({"masked": [1]}, "positions of columns with gaps: expected some below 1, found [1]"),
         ({"masked": [0]}, "weights do not fit"),
@@ -132,15 +118,14 @@ def test_deeply_nested_settings_are_refused(small: Path, tmp_path: Path) -> None
         ({"config.model.d_model": 10**6}, "enc_embedding.value.weight: expected (1000000, 1, 3)"),
         ({"config.model.d_ff": 10**12}, "weights do not fit"),
         ({"config.model.encoder_stacks": [10**9]}, "layers, but only"),
-        ({"config.model.embed": "learned"}, "weights do not fit"),
         ({"config.model.embed": "no such"}, "model.embed: expected one of timeF"),
-        ({"config.model.d_model": "wide"}, "model.d_model: expected a whole number"),
         ({"config.model.surplus": 1}, "unknown key 'model.surplus'"),
         ({"config.model.n_heads": 3}, "expected a multiple of model.n_heads=3"),
         ({"config.attn.surplus": 5}, "no parameter 'surplus'"),
         ({"config.attn._target_": "informer.networks.attention.base.AttentionSpec"}, "is not an Attention"),
         ({"config.attn._target_": "os.system"}, "'os.system' is not an Attention"),
         ({"config.attn._target_": "antigravity.fly"}, "expected a class below informer.networks.attention, found"),
+        ({"config.dataset.exclude": reduce(lambda nested, _: [nested], range(500), 1)}, "recursion limit"),
         ({"config.dataset": {"${oc.env:SECRET}": 1}}, "unknown key 'dataset.${oc.env:SECRET}'"),
     ],
 )
@@ -173,32 +158,23 @@ def test_tables_that_no_weight_pays_for(tmp_path: Path) -> None:
     assert "MiB of tables in addition to its weights" in refusal_of(tmp_path / "forged.safetensors")
 
 
-@pytest.mark.parametrize(
-    ("change", "part"),
-    [
+def test_weights_of_another_kind_are_refused(small: Path, tmp_path: Path) -> None:
+    """Red if numbers are cast in silence, or a network that can only give NaN is used; half precision is taken."""
+    content, forged = content_of(small), tmp_path / "forged.safetensors"
+    weights = content["weights"]
+    name = next(name for name, x in weights.items() if x.is_floating_point() and x.ndim)
+    for change, part in (
         (lambda x: (x * 100).to(torch.int8), "expected torch.float32, found torch.int8"),
         (lambda x: x > 0, "expected torch.float32, found torch.bool"),
         (lambda x: x * math.nan, "not finite"),
         (lambda x: x.index_fill(0, torch.tensor(0), math.inf), "not finite"),
         (lambda x: x[:-1], "weights do not fit the network"),
-    ],
-)
-def test_weights_of_another_kind_are_refused(
-    change: Callable[[torch.Tensor], torch.Tensor], part: str, small: Path, tmp_path: Path
-) -> None:
-    """Red if numbers are cast in silence, or a network that can only give NaN is used."""
-    content = content_of(small)
-    name = next(name for name, x in content["weights"].items() if x.is_floating_point() and x.ndim)
-    content["weights"][name] = change(content["weights"][name])
-    write_forged(tmp_path / "forged.safetensors", content)
-    assert part in refusal_of(tmp_path / "forged.safetensors")
-
-
-def test_weights_of_half_precision_are_taken(small: Path, tmp_path: Path) -> None:
-    content = content_of(small)
-    content["weights"] = {name: x.half() if x.is_floating_point() else x for name, x in content["weights"].items()}
-    write_forged(tmp_path / "half.safetensors", content)
-    Forecaster.load(tmp_path / "half.safetensors")
+    ):
+        write_forged(forged, content | {"weights": weights | {name: change(weights[name])}})
+        assert part in refusal_of(forged)
+    halves = {name: x.half() if x.is_floating_point() else x for name, x in weights.items()}
+    write_forged(forged, content | {"weights": halves})
+    Forecaster.load(forged)
 
 
 @pytest.fixture(scope="module")
@@ -215,26 +191,21 @@ def run(trained: Trained, folder: Path) -> Path:
     return Path(shutil.copytree(trained.run_dir, folder / "run"))
 
 
-def test_a_checkpoint_of_another_run_in_a_run_directory(run: Path, other: Path) -> None:
-    """Red if best.safetensors is not compared with run.json; the file by itself is good."""
-    shutil.copy(other / "best.safetensors", run / "best.safetensors")
+def test_files_of_another_run_in_a_run_directory(run: Path, other: Path) -> None:
+    """Red if best.safetensors is not compared with run.json (by itself it is good), or the state of one run is
+    continued with the configuration, or the weights, of another."""
+    own = {name: (run / name).read_bytes() for name in ("config.yaml", "last.safetensors", "best.safetensors")}
+    shutil.copy(other / "best.safetensors", run)
     refused(call("eval", "checkpoint=run"), "best.safetensors is not the one that", "run.json describes")
-    done("eval", "checkpoint=run/best.safetensors", "plots=none")
-
-
-@pytest.mark.parametrize("name", ["config.yaml", "last.safetensors", "best.safetensors"])
-def test_a_run_goes_on_with_its_own_files_only(name: str, run: Path, other: Path) -> None:
-    """Red if the state of one run is continued with the configuration of another."""
+    done("eval", "checkpoint=run/best.safetensors", "plots=none", "output=own")
     (run / "metrics.json").unlink()
-    shutil.copy(other / name, run / name)
-    before = {path: path.read_bytes() for path in run.glob("*.safetensors")}
-    refused(call("train", "resume=run"), "of another configuration than config.yaml", "seed")
-    assert {path: path.read_bytes() for path in run.glob("*.safetensors")} == before
-
-
-def test_the_optimizer_of_another_run(run: Path, other: Path) -> None:
-    """Red if the state of one run is continued with the weights of another network."""
-    (run / "metrics.json").unlink()
+    for name in own:
+        (run / "best.safetensors").write_bytes(own["best.safetensors"])
+        shutil.copy(other / name, run)
+        before = {path: path.read_bytes() for path in run.glob("*.safetensors")}
+        refused(call("train", "resume=run"), "of another configuration than config.yaml", "seed")
+        assert {path: path.read_bytes() for path in run.glob("*.safetensors")} == before
+        (run / name).write_bytes(own[name])
     whole, theirs = content_of(run / "last.safetensors"), content_of(other / "last.safetensors")
     moments = {name: x[..., :-1] for name, x in theirs["state"].items() if name.endswith("exp_avg") and x.ndim}
     write_forged(run / "last.safetensors", whole | {"state": whole["state"] | moments})
@@ -252,22 +223,10 @@ def test_a_run_that_goes_on_can_be_scored(folder: Path) -> None:
     done("eval", "checkpoint=run", "plots=none")
 
 
-@pytest.mark.parametrize(
-    ("entry", "frequency"),
-    [("predict", "999999999D"), ("predict", "-1h"), ("eval", "99999999999999999999h"), ("eval", "2h")],
-)
-def test_another_step_than_that_of_the_data(entry: str, frequency: str, run: Path) -> None:
+def test_another_step_than_that_of_the_data(run: Path) -> None:
     """Red if a step is not compared with that of the data, or one beyond what numbers hold is a traceback."""
     content = content_of(run / "best.safetensors")
-    write_forged(Path("forged.safetensors"), content | {"frequency": frequency})
-    sample = str(ROOT / "data" / "sample.csv")
-    more = [f"input={sample}"] if entry == "predict" else ["plots=none"]
-    refused(call(entry, "checkpoint=forged.safetensors", "output=out", *more))
-
-
-def test_a_name_with_a_zero_byte_is_one_line(run: Path) -> None:
-    sample = str(ROOT / "data" / "sample.csv")
-    refused(call("predict", f"checkpoint={run}", f"input={sample}", "output=a\0b"))
-    refused(call("eval", f"checkpoint={run}", "output=a\0b"))
-    refused(call("export", f"checkpoint={run}", "output=a\0b"))
-    refused(call("train", "dataset=sample", "run_dir=a\0b"))
+    for frequency in ("-1h", "2h", "99999999999999999999h"):
+        write_forged(Path("forged.safetensors"), content | {"frequency": frequency})
+        refused(call("eval", "checkpoint=forged.safetensors", "output=out", "plots=none"))
+    refused(call("predict", "checkpoint=forged.safetensors", f"input={ROOT}/data/sample.csv", "output=out"))

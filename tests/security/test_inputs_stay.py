@@ -40,32 +40,25 @@ def test_the_one_input_as_the_long_table(folder: Path, trained: Trained, tree: T
     done("predict", *arguments, "output=out")
 
 
-@pytest.mark.parametrize("name", ["summary.csv", "a.forecast.csv"])
-def test_future_covariates_in_the_output_folder(name: str, folder: Path, tree: Tree) -> None:
+def test_future_covariates_and_the_model_in_the_output_folder(folder: Path, trained: Trained, tree: Tree) -> None:
     rows = pd.read_csv(sample(Path("in/a.csv")))
     run = ["train", "dataset=csv", "dataset.path=in/a.csv", *SMALL, "trainer.max_steps=2", "run_dir=run"]
     done(*run, "targets=[demand]", "future_covariates=[price]")
-    rows[["date", "price"]].to_csv(sample(Path("out") / name), index=False)
-    error = refused("predict", "checkpoint=run", "input=in", f"future=out/{name}", "output=out", tree=tree)
-    assert f"the input out/{name}" in error
-
-
-def test_the_model_in_the_output_folder(folder: Path, trained: Trained, tree: Tree) -> None:
-    sample(Path("in.csv"))
     Path("out").mkdir()
-    shutil.copy(trained.run_dir / "best.safetensors", "out/in.forecast.csv")
-    refused("predict", "checkpoint=out/in.forecast.csv", "input=in.csv", "output=out", tree=tree)
+    for name in ("summary.csv", "a.forecast.csv"):
+        rows[["date", "price"]].to_csv(Path("out") / name, index=False)
+        error = refused("predict", "checkpoint=run", "input=in", f"future=out/{name}", "output=out", tree=tree)
+        assert f"the input out/{name}" in error
+    shutil.copy(trained.run_dir / "best.safetensors", "out/a.forecast.csv")
+    refused("predict", "checkpoint=out/a.forecast.csv", "input=in/a.csv", "output=out", tree=tree)
 
 
-@pytest.mark.parametrize("name", ["best.safetensors", "metrics.json"])
-def test_a_new_run_overwrites_nothing(name: str, folder: Path, tree: Tree) -> None:
+def test_a_new_run_overwrites_nothing(folder: Path, tree: Tree) -> None:
     """Data, or initial weights, may be in the run directory."""
-    sample(Path("run") / name)
-    error = refused("train", "dataset=csv", f"dataset.path=run/{name}", *SMALL, "run_dir=run", tree=tree)
-    assert f"found {name} in it" in error
-
-
-def test_a_table_in_the_folder_of_a_run_from_python(folder: Path) -> None:
+    for name in ("best.safetensors", "metrics.json"):
+        sample(Path(name) / name)
+        error = refused("train", "dataset=csv", f"dataset.path={name}/{name}", *SMALL, f"run_dir={name}", tree=tree)
+        assert f"found {name} in it" in error
     mine = sample(Path("run/frame.csv")).read_bytes()
     with pytest.raises(InputError, match=r"found frame\.csv"):
         Forecaster(run_dir="run", **{"trainer.max_steps": 1}).fit(pd.read_csv("run/frame.csv"))
@@ -106,35 +99,24 @@ def test_files_that_only_look_temporary_stay(folder: Path, trained: Trained) -> 
     assert os.path.exists("run/last.safetensors")
 
 
-@pytest.fixture
-def run(trained: Trained, folder: Path) -> Path:
-    """A copy of a finished run, here."""
-    return Path(shutil.copytree(trained.run_dir, "run"))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        (["export", "checkpoint=run", "output=run/best.safetensors"], "overwrite the input run/best.safetensors"),
-        (["export", "checkpoint=run", "output=run/last.safetensors"], "run/last.safetensors, a file of a run"),
-        (["eval", "checkpoint=run", "output=run"], "run/metrics.json, a file of a run"),
-        (["report", "run", "output=run/metrics.json"], "run/metrics.json"),
-    ],
-)
-@pytest.mark.parametrize("finished", [True, False])
-def test_the_files_of_a_run_stay(arguments: list[str], part: str, finished: bool, run: Path, tree: Tree) -> None:
+def test_the_files_of_a_run_stay(trained: Trained, folder: Path, tree: Tree) -> None:
     """Red if a run loses a file, or an unfinished one is taken for finished afterwards."""
-    if not finished:
-        for name in ("metrics.json", "metrics.csv"):
-            (run / name).unlink()
-    assert part in refused(*arguments, tree=tree)
-
-
-@pytest.mark.parametrize("checkpoint", ["model.safetensors", "model.pt2"])
-def test_a_checkpoint_is_not_exported_over_itself(checkpoint: str, run: Path, tree: Tree) -> None:
-    form = "format=safetensors" if checkpoint.endswith("safetensors") else "format=torch_export"
-    shutil.copy(run / "best.safetensors", checkpoint)
-    assert f"overwrite the input {checkpoint}" in refused("export", f"checkpoint={checkpoint}", form, tree=tree)
+    run = Path(shutil.copytree(trained.run_dir, "run"))
+    for finished in (True, False):
+        if not finished:
+            for name in ("metrics.json", "metrics.csv"):
+                (run / name).unlink()
+        for part, arguments in {
+            "overwrite the input run/best.safetensors": ["export", "checkpoint=run", "output=run/best.safetensors"],
+            "run/last.safetensors, a file of a run": ["export", "checkpoint=run", "output=run/last.safetensors"],
+            "run/metrics.json, a file of a run": ["eval", "checkpoint=run", "output=run"],
+            "run/metrics.json": ["report", "run", "output=run/metrics.json"],
+        }.items():
+            assert part in refused(*arguments, tree=tree)
+    for checkpoint, form in (("model.safetensors", "safetensors"), ("model.pt2", "torch_export")):
+        shutil.copy(run / "best.safetensors", checkpoint)
+        line = refused("export", f"checkpoint={checkpoint}", f"format={form}", tree=tree)
+        assert f"overwrite the input {checkpoint}" in line
 
 
 def test_data_in_the_folder_of_a_report_stay(folder: Path, tree: Tree) -> None:

@@ -11,11 +11,8 @@ import pytest
 from entry_points import ROOT, SMALL, Trained, call, done
 
 SAMPLE = ROOT / "data/sample.csv"
-NAMES = [
-    *("a,b.csv", "a\\'b.csv", "${x", "x" * 236 + ".csv", "ü" * 118 + ".csv", "a=b.csv", "[a,b].csv", "{a: b}.csv"),
-    *("1e3", "true", "a b", " a", "a ", "'a'", '"a"', "a'b", "a\\", "\\'", "a#b"),
-    *("key: value", "a\nb", "~a", "!a", "*"),
-]
+NAMES = ["${x", "x" * 236 + ".csv", "ü" * 118 + ".csv", "a=b.csv", "[a,b].csv", "{a: b}.csv", "1e3", " a ", "'a'"]
+NAMES += ["a\\'", "a#b", "key: value", "a\nb", "~a", "*"]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="no such names there")
 
 

@@ -5,6 +5,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from functools import reduce
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -86,34 +87,27 @@ def unfinished(run: Path, *, saved: bool = True) -> None:
         (run / name).unlink()
 
 
-@pytest.mark.parametrize(
-    ("entry", "file", "sha256"),
-    [("eval", "{0}/written.pth", SHA256), ("eval", "written.csv", None), ("train", "../written.csv", SHA256)],
-)
 def test_nothing_is_fetched_for_a_checkpoint(
-    entry: str, file: str, sha256: str | None, own: Path, server: Server, tree: Tree
+    own: Path, server: Server, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails if url, file or sha256 of the record are used: the file would be written, and stay."""
-    forged = {"path": None, "file": file.format(own), "url": server.address, "sha256": sha256}
-    forge(own / "run" / "best.safetensors", {"sha256": SHA256}, {"data_dir": str(own / "there")}, **forged)
-    if entry == "train":
-        unfinished(own / "run", saved=False)
-        forge_yaml(own / "run", {"data_dir": str(own / "there")}, **forged)
-    before = tree(own)
-    refused(call("eval", "checkpoint=run") if entry == "eval" else call("train", "resume=run"), "dataset.path=")
-    assert server.asked == 0
-    assert tree(own) == before
-
-
-def test_a_shipped_dataset_is_fetched_as_the_package_says(
-    own: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Red if the address of a known name is the checkpoint's."""
+    """Fails if url, file or sha256 of the record are used: the file would be written, and stay. The address of a known
+    name is the package's."""
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nobody answers there
-    forged = {"name": "ETTh1", "path": None, "file": "ETTh1.csv", "url": server.address, "sha256": SHA256}
-    forge(own / "run" / "best.safetensors", {"sha256": SHA256}, **forged)
+    best, there = own / "run" / "best.safetensors", {"data_dir": str(own / "there")}
+    theirs = {"path": None, "url": server.address, "sha256": SHA256}
+    for forged in ({"file": f"{own}/written.pth"}, {"file": "written.csv", "sha256": None}):
+        forge(best, {"sha256": SHA256}, there, **theirs | forged)
+        before = tree(own)
+        refused(call("eval", "checkpoint=run"), "dataset.path=")
+        assert tree(own) == before
+    forge(best, {"sha256": SHA256}, {"data_dir": "data"}, **theirs | {"name": "ETTh1", "file": "ETTh1.csv"})
     address = yaml.safe_load((ROOT / "conf/dataset/ETTh1.yaml").read_text())["url"]
     refused(call("eval", "checkpoint=run"), f"cannot download {address} (", "data/ETTh1.csv")
+    unfinished(own / "run", saved=False)
+    forge_yaml(own / "run", there, **theirs | {"file": "../written.csv"})
+    before = tree(own)
+    refused(call("train", "resume=run"), "dataset.path=")
+    assert tree(own) == before
     assert server.asked == 0
 
 
@@ -126,74 +120,61 @@ def test_what_the_user_names_is_fetched(folder: Path, server: Server) -> None:
     assert server.asked == 1
 
 
-PLACES = {
-    "attn", "data_dir", "init_from", "run_dir", "dataset.file", "dataset.path", "dataset.url",
-}  # fmt: skip
+PLACES = {"attn", "data_dir", "init_from", "run_dir", "dataset.file", "dataset.path", "dataset.url"}
 SETTINGS = flat(yaml.safe_load(done("train", "--cfg", "job").out))
 KEYS = sorted(PLACES | {key for key, value in SETTINGS.items() if isinstance(value, str | None) and "attn." not in key})
 
 
-@pytest.mark.parametrize("key", [pytest.param(key, marks=[] if key in PLACES else pytest.mark.slow) for key in KEYS])
-def test_no_text_of_a_configuration_is_a_place(key: str, own: Path, server: Server, tree: Tree) -> None:
+@pytest.mark.parametrize(
+    "keys", [PLACES, pytest.param({*KEYS} - PLACES, marks=pytest.mark.slow)], ids=["places", "all"]
+)
+def test_no_text_of_a_configuration_is_a_place(keys: set[str], own: Path, server: Server, tree: Tree) -> None:
     """Red if any key of a saved configuration, today's or one to come, makes a file or opens a connection; keys that
     are not of places get one of both, in turn."""
-    texts = [f"{own}/away/file.csv", server.address]
-    for text in texts if key in PLACES else [texts[KEYS.index(key) % 2]]:
-        parent, _, last = key.rpartition(".")
-        config = content_of(own / "run" / "best.safetensors")["config"]
-        node = config
-        for part in filter(None, parent.split(".")):
-            node = node[part]
-        node[last] = text
-        forge(own / "run" / "best.safetensors", config=config)
-        before = tree(own)
-        call("eval", "checkpoint=run", "output=report", "plots=none")
-        assert {path for path in tree(own).keys() - before.keys() if not path.startswith("report")} == set()
-    assert server.asked == 0
-
-
-def test_the_data_of_an_own_run_are_found(own_run: Path, folder: Path) -> None:
-    """Red if a run needs the path of its data although they have not changed."""
-    done("eval", f"checkpoint={own_run}/run", "output=report", "plots=none")
+    texts, best = [f"{own}/away/file.csv", server.address], own / "run" / "best.safetensors"
+    whole = best.read_bytes()
+    for place, key in enumerate(sorted(keys)):
+        for text in texts if key in PLACES else [texts[place % 2]]:
+            best.write_bytes(whole)
+            config = content_of(best)["config"]
+            *above, last = key.split(".")
+            reduce(lambda node, part: node[part], above, config)[last] = text
+            forge(best, config=config)
+            before = tree(own)
+            call("eval", "checkpoint=run", "output=report", "plots=none", "overwrite=true")
+            assert {path for path in tree(own).keys() - before.keys() if not path.startswith("report")} == set(), key
+            assert server.asked == 0, key
 
 
 def test_another_file_is_not_read(own: Path) -> None:
-    """Red if a recorded path is read whatever its content: its numbers would show in a report, its text in an error."""
+    """Red if a recorded path is read whatever its content (its numbers would show in a report, its text in an error),
+    or the program waits for a pipe, searches the whole disk or stops with a traceback."""
     (own / "secret.csv").write_text("date,password\n2020-01-01,xyzzy\n")
-    forge(own / "run" / "best.safetensors", path=str(own / "secret.csv"))
-    outcome = call("eval", "checkpoint=run")
-    refused(outcome, "secret.csv has changed since training", "set dataset.path=")
-    assert "xyzzy" not in outcome.out + outcome.err
-    assert "password" not in outcome.out + outcome.err
-
-
-@pytest.mark.parametrize("kind", ["pipe", "absent", "folder", "network", "deep", "nul", "lines"])
-def test_a_recorded_path_that_is_no_file(kind: str, own: Path) -> None:
-    """Red if the program waits for a pipe, searches the whole disk or stops with a traceback."""
     os.mkfifo(own / "pipe")
-    paths = {"network": "//127.0.0.1/share/own.csv", "deep": "/**/own.csv", "nul": "own\0.csv", "lines": "a\nb\x1b[2J"}
-    forge(own / "run" / "best.safetensors", path=paths.get(kind, str(own / ("." if kind == "folder" else kind))))
-    outcome = call("eval", "checkpoint=run")
-    refused(outcome, "dataset.path=")
-    assert "\x1b" not in outcome.err
+    paths = [str(own / "pipe"), str(own / "absent"), str(own), "//127.0.0.1/share/own.csv", "/**/own.csv", "own\0.csv"]
+    for path in (str(own / "secret.csv"), *paths, "a\nb\x1b[2J"):
+        forge(own / "run" / "best.safetensors", path=path)
+        outcome = call("eval", "checkpoint=run")
+        refused(outcome, "dataset.path=")
+        assert "\x1b" not in outcome.err
+        assert "xyzzy" not in outcome.err
+        assert "password" not in outcome.err
 
 
 def test_no_file_is_written_in_a_recorded_folder(own: Path, own_run: Path, tree: Tree) -> None:
-    """Red if data_dir of the record makes files elsewhere."""
-    away = own / "away"
-    forge(own / "run" / "best.safetensors", config={"data_dir": str(away)})
+    """Red if data_dir of the record makes files elsewhere; the data of an own run are found without their path."""
     unfinished(own / "run", saved=False)
-    forge_yaml(own / "run", {"data_dir": str(away)})
+    forge_yaml(own / "run", {"data_dir": str(own / "away")})
     before = set(tree(own)) | {"runs"}
     done("train", "resume=run")
     assert {path for path in set(tree(own)) - before if not path.startswith("run/")} == set()
     shutil.copy(own_run / "run" / "best.safetensors", own / "run" / "best.safetensors")
-    forge(own / "run" / "best.safetensors", config={"data_dir": str(away)})
+    forge(own / "run" / "best.safetensors", config={"data_dir": str(own / "away")})
     done("eval", "checkpoint=run", "output=report", "plots=none")
     assert {path.name for path in (own / "report").iterdir()} == {
         *("metrics.json", "metrics.csv", "attention.json", "test_forecasts.parquet")
     }
-    assert not away.exists()
+    assert not (own / "away").exists()
 
 
 @pytest.mark.parametrize("name", ["train.log", "events.out.tfevents.run", "eval"])
@@ -210,17 +191,14 @@ def test_links_in_a_run_directory_are_not_followed(name: str, own: Path, tree: T
     assert tree(own / "mine") == before
 
 
-def test_weights_that_a_run_directory_names_are_not_read(own: Path, trained: Trained) -> None:
-    """Red if a run that has saved nothing reads another checkpoint because its configuration says so."""
+def test_weights_and_data_that_a_run_directory_names_are_not_read(own: Path, trained: Trained) -> None:
+    """Red if a run that has saved nothing reads another checkpoint because its configuration says so, or has a file
+    read by leaving the checksum out."""
     unfinished(own / "run", saved=False)
     forge_yaml(own / "run", {"init_from": str(trained.run_dir)})
     refused(call("train", "resume=run"), "name them again: init_from=RUN")
     refused(call("train", "resume=run", "init_from=absent"), "absent does not exist")
-
-
-def test_a_run_without_a_checksum_names_no_data(own: Path) -> None:
-    """Red if a run directory can have a file read by leaving the checksum out."""
-    unfinished(own / "run", saved=False)
+    forge_yaml(own / "run", {"init_from": None})
     (own / "run" / "run.json").write_text("{}")
     refused(call("train", "resume=run"), "no checksum of its data", "dataset.path=FILE")
     (own / "own.csv").write_bytes(BODY)
