@@ -64,7 +64,7 @@ def test_the_times_of_a_future_stand_in_the_column_of_training(driven: tuple[Pat
     assert np.corrcoef(pd.read_csv("out/history.forecast.csv")["load"], frame["price"][1500:])[0, 1] < -0.9
 
 
-def test_a_longer_horizon_takes_longer_futures(driven: tuple[Path, pd.DataFrame]) -> None:
+def test_a_longer_horizon_takes_longer_futures_and_a_shorter_one_shorter(driven: tuple[Path, pd.DataFrame]) -> None:
     folder, frame = driven
     forecaster = Forecaster.load(folder / "future")
     forecast = forecaster.predict(frame[:1400], horizon=9, future=frame[["date", "price"]])
@@ -73,6 +73,9 @@ def test_a_longer_horizon_takes_longer_futures(driven: tuple[Path, pd.DataFrame]
     assert np.corrcoef(forecast["load"], frame["price"][1400:1409])[0, 1] < -0.9
     with pytest.raises(InputError, match=r"2022-02-28 14:00:00, .* 16:00:00"):
         forecaster.predict(frame[:1400], horizon=9, future=frame[["date", "price"]][:1406])
+    last = frame[["date", "price"]].assign(price=frame["price"].where(frame.index < 1403, frame["price"][1402]))
+    few = [forecaster.predict(frame[:1400], horizon=3, future=last[:n]) for n in (1403, 1409)]
+    pd.testing.assert_frame_equal(*few)  # the rows after the horizon repeat the last price
     frames = {"x": frame[:1400], "y": frame[:1000]}
     both = forecaster.predict_many(frames, futures=dict.fromkeys("yx", frame))
     np.testing.assert_allclose(both["x"]["load"], first["load"], rtol=1e-5)

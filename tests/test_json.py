@@ -117,7 +117,6 @@ def test_tools_of_an_assistant(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     explained = used(folder, "explain", run="shown", file="before.csv")
     assert not explained["errors"]
     assert (folder / explained["explanation"]).is_file()
-    assert "history" in str(used(folder, "explain", file="before.csv", horizon="6")["sources"])
     changed = used(folder, "explain", run="shown", file="before.csv", changes=["x, [y=1"])
     assert "x, [y is not read by this model" in changed["errors"][0]
     Path("quoted.csv").write_text(Path("before.csv").read_text().replace("time,a", "time,'a'"))

@@ -235,31 +235,3 @@ def test_series_that_end_at_many_times_are_all_forecast(folder: Path) -> None:
     shops(3).drop(columns="promo").to_csv("shops.csv", index=False)
     done("forecast", "shops.csv", "model=zero", "horizon=7", "dataset.series_col=shop", "output=o")
     assert pd.read_csv(next((folder / "o" / "forecasts").glob("*.csv")))["shop"].nunique() == 10
-
-
-@pytest.mark.slow
-def test_fewer_rows_than_trained_need_covariates_for_these_only(folder: Path) -> None:
-    """The rows after the horizon repeat its last covariates. Red if more are demanded, or others are read."""
-    frame = shops(0, n_late=0, n=2)
-    frame.to_csv("shops.csv", index=False)
-    run = ["dataset=csv", "dataset.path=shops.csv", "dataset.series_col=shop", "targets=[load]", "model=tiny"]
-    sizes = [
-        "future_covariates=[promo]", "seq_len=14", "label_len=7", "pred_len=14", "trainer.max_steps=2", "run_dir=run",
-    ]  # fmt: skip
-    assert call("train", *run, *sizes).status == 0
-    days = pd.date_range(frame["date"].max(), periods=15)[1:]
-    ahead = pd.concat(
-        [pd.DataFrame({"date": days, "shop": shop, "promo": [0, 0, 1, *[1] * 11]}) for shop in ("s0", "s1")]
-    )
-    short = ahead[ahead["date"] <= days[2]]
-    for name, rows in (("long", ahead), ("short", short), ("other", short.assign(promo=1 - short["promo"]))):
-        rows.to_csv(f"{name}.csv", index=False)
-        done("predict", "checkpoint=run", "input=shops.csv", f"future={name}.csv", "horizon=3days", f"output={name}")
-    long, short, other = (pd.read_csv(f"{name}/shops.forecast.csv") for name in ("long", "short", "other"))
-    pd.testing.assert_frame_equal(long, short)
-    assert (other["load"] != short["load"]).all()
-    refused = call(
-        "predict", "checkpoint=run", "input=shops.csv", "future=short.csv", "horizon=4 days", "output=refused"
-    )
-    assert refused.status != 0
-    assert "expected future covariates for 4 times" in refused.err + refused.out

@@ -26,15 +26,13 @@ def job(trained: Trained, folder: Path) -> list[str]:
 
 @needs_ray
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["csv", "long"])
-def test_files_are_those_of_the_local_engine(form: str, job: list[str], tree: Tree) -> None:
+def test_files_are_those_of_the_local_engine(job: list[str], tree: Tree) -> None:
     """Red if a chunk is lost or done otherwise, a bad file ends the job, or chunks come in the order they end in."""
-    outcome = launch("predict", *job, f"format={form}", cwd=Path.cwd())  # Ray warns of settings of its own
+    outcome = launch("predict", *job, cwd=Path.cwd())  # Ray warns of settings of its own
     assert (outcome.status, "7 files forecast, 1 failed: out/summary.csv" in outcome.out) == (1, True), outcome.err
-    call("predict", *job[:-3], "output=same", f"format={form}")
+    call("predict", *job[:-3], "output=same")
     assert tree(Path("out")) == tree(Path("same"))
-    if form == "csv":
-        assert "(7 of them already done)" in call("predict", *job[:-2], "resume=true").out  # here; it is the same job
+    assert "(7 of them already done)" in call("predict", *job[:-2], "resume=true").out  # here; it is the same job
 
 
 @needs_ray

@@ -1,4 +1,4 @@
-"""Every mistake at the command line: one line on standard error, exit status 2, nothing left on the disk."""
+"""Mistakes at the command line, interruptions, help, and the rule for outputs that a user names."""
 
 import os
 import signal
@@ -8,7 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from entry_points import ROOT, SMALL, call, launch, refused
+import torch
+import yaml
+from entry_points import COMMANDS, ROOT, SMALL, Trained, call, done, launch, refusal, refused
+
+from informer import __version__
 
 Tree = Callable[[Path], dict[str, bytes | None]]
 
@@ -24,11 +28,8 @@ def test_a_failed_run_leaves_latest_alone(folder: Path) -> None:
 
 def test_without_network_the_line_says_what_to_fetch(folder: Path, monkeypatch: pytest.MonkeyPatch, tree: Tree) -> None:
     # nothing listens on port 9 of this machine
-    refused(
-        call("train", "dataset=ETTh1", "dataset.url=http://127.0.0.1:9/ETTh1.csv", *SMALL),
-        "cannot download http://127.0.0.1:9/ETTh1.csv",
-        "download it manually to data/ETTh1.csv",
-    )
+    outcome = call("train", "dataset=ETTh1", "dataset.url=http://127.0.0.1:9/ETTh1.csv", *SMALL)
+    refused(outcome, "download http://127.0.0.1:9/ETTh1.csv", "data/ETTh1.csv")
     assert {path for path in tree(folder) if path != "data"} == set()
 
 
@@ -94,3 +95,56 @@ def test_standard_output_may_be_closed(folder: Path) -> None:
         command, shell=True, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE
     )
     assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("device", ["cuda:1", "mps"])
+def test_one_line_before_anything_is_written(device: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    line = refusal("train", "dataset=sample", "model=tiny", f"device={device}", f"run_dir={tmp_path}/run")
+    assert f"device={device}: expected a" in line
+    assert "use one of device=auto|cpu" in line
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("command", ["report", "export"])
+def test_only_a_file_of_the_same_command_is_replaced(command: str, trained: Trained, folder: Path) -> None:
+    """Red if `overwrite=true` replaces a file of the user's, or refuses what the command has written."""
+    run = trained.run_dir
+    given = {"report": [f"input={run}"], "export": [f"checkpoint={run}"]}[command]
+    given += ["format=safetensors"] if command == "export" else []
+    Path("mine.txt").write_text("notes")
+    outcome = call(command, *given, "output=mine.txt", "overwrite=true")
+    assert (outcome.status, Path("mine.txt").read_text()) == (2, "notes")
+    assert "output=mine.txt: overwrite=true replaces what this command has written, found another" in outcome.err
+    done(command, *given, "output=new")
+    first = Path("new").read_bytes()
+    assert call(command, *given, "output=new").status == 2
+    done(command, *given, "output=new", "overwrite=true")
+    assert len(Path("new").read_bytes()) == len(first)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["help"]])
+def test_help_says_what_to_type_first(arguments) -> None:
+    outcome = call(*arguments)
+    assert outcome.status == 0
+    assert "Start with:\n  informer forecast my.csv\n" in outcome.out
+    assert all(f"\n  {name} " in outcome.out for name in COMMANDS)
+
+
+def test_version() -> None:
+    assert call("--version").out == f"informer {__version__}\n"
+
+
+def test_predict_takes_a_run_and_a_file_without_keys(tmp_path: Path) -> None:
+    """Red if a run is taken for the input, or a file for the run."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "best.safetensors").touch()
+    run, file = str(tmp_path / "run"), str(tmp_path / "rows.csv")
+    for words, expected in (
+        ([file, "output=out", run], {"output": "out", "input": file, "checkpoint": run}),
+        (["a.safetensors", "from=2024"], {"from": "2024", "checkpoint": "a.safetensors"}),
+        (["in/*.csv"], {"input": "in/*.csv"}),
+    ):
+        read = yaml.safe_load(done("predict", *words, "--cfg", "job").out)
+        assert {key: read[key] for key in expected} == expected
