@@ -14,7 +14,7 @@ from beartype import beartype
 ROOT = Path(__file__).parents[1]
 
 CHECKED = {
-    "attention", "data", "inference", "layers", "linear", "models", "ops", "scoring", "watching", "test_parts.py",
+    "attention", "data", "inference", "layers", "linear", "models", "ops", "scoring", "watching",
     "test_quantiles.py",
 }  # fmt: skip
 """Folders and files of tests that call functions with arrays; the others run whole commands, which take half as long

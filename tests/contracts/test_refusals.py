@@ -26,11 +26,11 @@ CALLS: dict[str, dict[str, list[str]]] = json.loads(STORED.read_text(encoding="u
 
 
 def made(folder: Path) -> None:
-    """A table of the columns of the sample, one in which a row is missing and the last one is there twice, and a file
-    where a folder may be wanted."""
+    """Tables of the columns of the sample: one that is good, one that ends soon after the training rows, and one in
+    which a row is missing and the last one is there twice; and a file where a folder may be wanted."""
     rows = (ROOT / "data" / "sample.csv").read_text().splitlines(keepends=True)[:321]
-    (folder / "good.csv").write_text("".join(rows))
-    (folder / "bad.csv").write_text("".join([*rows[:305], *rows[306:], rows[-1]]))
+    for name, own in (("good", rows), ("early", rows[:255]), ("bad", [*rows[:305], *rows[306:], rows[-1]])):
+        (folder / f"{name}.csv").write_text("".join(own))
     (folder / "file.txt").write_text("in the way")
 
 
@@ -93,7 +93,7 @@ def record() -> None:
 
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)
-        done("train", "dataset=sample", *SMALL, "trainer.max_epochs=1", "run_dir=run")
+        done("train", "dataset=sample", *SMALL, "run_dir=run")
         Path("here").mkdir()
         os.chdir("here")
         made(Path())

@@ -59,6 +59,10 @@ RUNS: dict[str, tuple[str, ...]] = {
     "score_panel": ("panel", "score season=7 dataset.series_col=store"),
     "linear_panel": ("panel", "train model=linear", AHEAD, ROLLING),
     "linear_short": ("panel", "train model=linear dataset.short=pad seq_len=112", AHEAD),
+    "linear_intervals": (
+        "panel", "train model=linear", "predict horizon=9 intervals=[50,80]",
+        "predict mode=rolling stride=3 horizon=9 intervals=[80,95] adaptive=true",
+    ),
     # with training
     "zero_trained": ("months", "train model=zero trainer.max_steps=3 trainer.batch_size=16 optim.lr=1e-5", AHEAD),
     "tiny_one_pass": ("hours", f"{TINY} scaler=minmax", AHEAD, "eval model.decoding=step"),
@@ -71,6 +75,9 @@ RUNS: dict[str, tuple[str, ...]] = {
     "tiny_counts": ("counts", f"{TINY} loss=negative_binomial", AHEAD),
     "small_months": ("months", f"train model=small {LARGE} scaler.transform=sqrt", AHEAD),
     "small_patches": ("hours", f"train model=small {LARGE} model.patch_len=12 model.channel_independent=true", AHEAD),
+    "tiny_steps": (
+        "counts", f"{TINY} loss.training=mae optim.clip_norm=0.2 optim.schedule=cosine optim.ema=0.9", AHEAD,
+    ),
     "informer_mae": ("hours", f"{INFORMER} {LARGE} model.embed=fixed model.mix=true loss=mae optim.ema=0.9", AHEAD),
     "informer_offset": ("known", f"{INFORMER} {SMALL} model.offset=2 model.decoding=step loss=huber", AHEAD),
     "informer_static": (

@@ -85,20 +85,6 @@ def test_a_finished_run_says_so(trained: Trained, tree: Callable[[Path], object]
     assert tree(trained.run_dir) == before
 
 
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (["resume=none"], ["resume=none: expected a run directory or its last.safetensors", "found no run there"]),
-        (["resume=."], ["found no run there"]),
-        (["resume=run", "seed=3", "optim.lr=1"], ["the configuration comes from the run; omit seed, optim.lr"]),
-    ],
-)
-def test_what_cannot_be_resumed(arguments: list[str], parts: list[str], folder: Path, trained: Trained) -> None:
-    shutil.copytree(trained.run_dir, "run")
-    error = refusal("train", *arguments)
-    assert all(part in error for part in parts), error
-
-
 def test_data_that_changed_are_refused(folder: Path) -> None:
     text = (ROOT / "data" / "sample.csv").read_text()
     Path("mine.csv").write_text(text)
@@ -134,17 +120,6 @@ def test_a_finished_run_trains_on_as_one_of_that_length(folder: Path) -> None:
         assert checkpoint.load(Path("run") / name).config["trainer"]["max_epochs"] == 4
     assert "is finished" in call("train", "resume=run").out
     assert json.loads(Path("run/run.json").read_text())["digests"]
-
-
-def test_a_refused_length_leaves_the_run_as_it_is(
-    folder: Path, trained: Trained, tree: Callable[[Path], object]
-) -> None:
-    shutil.copytree(trained.run_dir, "run")
-    before = tree(Path("run"))
-    line = refusal("train", "resume=run", "trainer.max_epochs=2")
-    assert "trainer.max_epochs=2, expected more than the 2 epochs already done" in line
-    assert call("train", "resume=run", "trainer.max_steps=3").status == 2
-    assert tree(Path("run")) == before
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ def tracked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run_dir
 
 
-def test_the_table_has_the_points_of_tensorboard(tracked: Path) -> None:
+def test_the_table_has_the_points_of_tensorboard_next_to_a_figure_each_epoch(tracked: Path) -> None:
     events = tensorboard(tracked)
     points = [(tag, each.step, each.value) for tag in events.Tags()["scalars"] for each in events.Scalars(tag)]
     table = read_csv(tracked)
@@ -58,10 +58,7 @@ def test_the_table_has_the_points_of_tensorboard(tracked: Path) -> None:
     recorded = {(tag, step): value for tag, step, value in table}
     for tag, step, value in points:  # TensorBoard has float32
         assert recorded[tag, step] == pytest.approx(value, rel=1e-6)
-
-
-def test_a_figure_each_epoch(tracked: Path) -> None:
-    figures = tensorboard(tracked).Images("val/forecast")
+    figures = events.Images("val/forecast")
     assert [figure.step for figure in figures] == [1, 2]
     assert figures[0].encoded_image_string != figures[1].encoded_image_string
 
@@ -143,22 +140,6 @@ def test_skill_is_the_first_metric_and_places_are_no_hyper_parameters(tracked: P
     assert not {"run_dir", "dataset.path", "data_dir", "attn.factor"} & set(keys)
 
 
-def resumed(folder: Path, *more: str) -> Path:
-    """A run killed before it saves its second epoch, after curves of its steps, and resumed."""
-    with killed(checkpoint.LAST, at=2):
-        call("train", *TRAIN, *more, "run_dir=runs/stopped")
-    done("train", "resume=runs/stopped")
-    return folder / "runs" / "stopped"
-
-
-@pytest.mark.slow
-def test_a_resumed_table_is_that_of_a_run_that_was_not_stopped(folder: Path, tracked: Path) -> None:
-    """Red if a point is lost or changed; steps after the last save may be there twice."""
-    run_dir = resumed(folder, "trainer.tracker=[csv]")
-    whole = [point for point in read_csv(tracked) if not point[0].startswith("weights/")]
-    assert {*without_speed(read_csv(run_dir))} == {*without_speed(whole)}
-
-
 @pytest.fixture
 def store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (folder / "store").as_uri())
@@ -169,10 +150,15 @@ def store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @needs_mlflow
 @pytest.mark.slow
 def test_mlflow_has_each_point_also_after_a_resume(folder: Path, tracked: Path, store: str) -> None:
-    """Red if a resumed run is a second run in MLflow, or loses what was waiting."""
+    """Red if a run that was killed before it saved its second epoch is a second run in MLflow when it is resumed, or
+    loses what was waiting; or if a run that trains on sends a parameter again with another value, which the server
+    refuses, or a step twice."""
     from mlflow import MlflowClient
 
-    run_dir = resumed(folder, "trainer.tracker=[mlflow]")
+    run_dir = Path("runs/stopped")
+    with killed(checkpoint.LAST, at=2):
+        call("train", *TRAIN, "trainer.tracker=[mlflow]", f"run_dir={run_dir}")
+    done("train", f"resume={run_dir}")
     client = MlflowClient(tracking_uri=store)
     (run,) = client.search_runs([client.get_experiment_by_name("informer").experiment_id])
     assert (run.info.run_name, run.info.status) == ("stopped", "FINISHED")
@@ -186,19 +172,9 @@ def test_mlflow_has_each_point_also_after_a_resume(folder: Path, tracked: Path, 
         assert sorted(sent) == sorted(point for point in whole if point[0] == tag)
     pictures = client.list_artifacts(run.info.run_id, "val/forecast")
     assert [Path(each.path).name for each in pictures] == ["00001.png", "00002.png"]
-
-
-@needs_mlflow
-@pytest.mark.slow
-def test_mlflow_keeps_the_parameters_of_a_run_that_trains_on(folder: Path, store: str) -> None:
-    """Red if a parameter is sent again with another value, which the server refuses, or a step twice."""
-    from mlflow import MlflowClient
-
-    done("train", *TRAIN, "trainer.tracker=[mlflow]", "run_dir=runs/one")
-    done("train", "resume=runs/one", "trainer.max_epochs=3")
-    client = MlflowClient(tracking_uri=store)
-    (run,) = client.search_runs([client.get_experiment_by_name("informer").experiment_id])
-    assert (run.data.params["trainer.max_epochs"], run.data.tags["trainer.max_epochs"]) == ("2", "3")
+    done("train", f"resume={run_dir}", "trainer.max_epochs=3")
+    again = client.get_run(run.info.run_id)
+    assert (again.data.params["trainer.max_epochs"], again.data.tags["trainer.max_epochs"]) == ("2", "3")
     assert [each.step for each in client.get_metric_history(run.info.run_id, "val/loss")] == [1, 2, 3]
 
 
