@@ -22,7 +22,7 @@ def scored(values: dict[str, np.ndarray], *words: str, freq: str = "h") -> dict:
     ]
     done("train", "dataset=csv", "dataset.path=f.csv", "model=tiny", "trainer.max_steps=1", "label_len=1", "pred_len=6",
          "run_dir=run", "features=M", "trainer.tracker=[]", *split, *words)  # fmt: skip
-    return json.loads(Path("run/metrics.json").read_text())
+    return json.loads(Path("run/metrics.json").read_text(), parse_constant=pytest.fail)
 
 
 def windows(values: np.ndarray, part: slice, seq_len: int) -> tuple[np.ndarray, np.ndarray]:
@@ -32,17 +32,24 @@ def windows(values: np.ndarray, part: slice, seq_len: int) -> tuple[np.ndarray, 
 
 
 def test_a_run_next_to_scikit_learn_and_a_loop(folder: Path) -> None:
-    """Red if one season serves all columns, if ridge reads other windows, or its penalty is not the best on
-    validation."""
+    """Red if one season serves all columns, if ridge reads other windows, or its penalty is not the best on validation;
+    or if the two files of scores differ, have a row twice, or write what is undefined as a number."""
     rng = np.random.default_rng(2)
     values = {name: np.sin(2 * np.pi * T / n) + rng.normal(0, 0.3, ROWS) for name, n in (("d", 24), ("x", 7))}
+    values["flat"] = np.full(ROWS, 4.0)
     metrics = scored(values, "seq_len=30")
-    assert metrics["remarks"][0] == (
+    table = pd.read_csv("run/metrics.csv").set_index(["model", "units", "column", "step", "metric"])["value"]
+    ridge = metrics["scores"]["ridge"]
+    assert table.index.is_unique
+    assert np.isnan(table["ridge", "scaled", "flat", "all", "mase"])
+    assert ridge["scaled"]["by_column"]["flat"]["mase"] is None
+    assert table["ridge", "original", "all", "2", "rmse"] == ridge["original"]["by_step"]["rmse"][1]
+    assert metrics["remarks"][0].startswith(
         "seasonal naive: the last 24 steps repeated, except where better on validation: 7 for x"
     )
     parts, naive = [], []
-    for (name, column), season in zip(values.items(), (24, 7), strict=True):
-        scaled = (column - column[:TRAIN].mean()) / column[:TRAIN].std()
+    for (name, column), season in zip(values.items(), (24, 7, 24), strict=True):
+        scaled = (column - column[:TRAIN].mean()) / (column[:TRAIN].std() or 1)
         train, val, test = slice(0, TRAIN), slice(TRAIN, TRAIN + VAL), slice(TRAIN + VAL, ROWS)
         parts.append([windows(scaled, part, 30) for part in (train, val, test)])
         x, y = parts[-1][-1]

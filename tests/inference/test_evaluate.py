@@ -1,7 +1,5 @@
 """Evaluation over windows: scores, as many as there is time for, of each series; and what its report says."""
 
-import csv
-import io
 import json
 import math
 from pathlib import Path
@@ -10,44 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from data_cases import made, published, windows_over
+from data_cases import windows_over
 from entry_points import SMALL, done
-from scored import member, scores_of
+from scored import scores_of
 
-from informer import InputError
 from informer.members.baselines import fit_ridge
-from informer.scoring.evaluate import compare, evaluate, fit_baselines
-from informer.scoring.metrics import METRICS
-
-
-def last_value(batch):
-    return batch.enc_x[:, -1:].expand(-1, batch.target.shape[1], -1)
-
-
-@pytest.fixture
-def data(tmp_path):
-    return made(tmp_path)
-
-
-@pytest.fixture
-def compared(data):
-    return compare(member(last_value, 3, "model"), data, batch_size=32)
-
-
-@pytest.mark.cuda
-def test_scores_on_a_gpu_equal_those_on_the_cpu(tmp_path):
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA GPU")
-    results = [compare(member(last_value, 3), data) for data in (made(tmp_path, device=d) for d in ("cpu", "cuda"))]
-    for name in results[0].names:
-        cpu, gpu = (result.overall(name, "original") for result in results)
-        assert gpu == pytest.approx(cpu, rel=1e-4)
-
-
-def test_no_windows_is_an_input_error(data):
-    data.test.starts = data.test.starts[:0]
-    with pytest.raises(InputError, match="expected at least one window, found none"):
-        evaluate(member(last_value, 3), data.test, data)
 
 
 @pytest.mark.parametrize(
@@ -55,17 +20,13 @@ def test_no_windows_is_an_input_error(data):
     [
         (0.2, 0.4, 0.6, 0.5, "better than ridge, the best baseline: scaled MSE 50.0 % lower"),
         (1.5, 0.8, 0.6, -1.5, "worse than naive, the best baseline: scaled MSE 2.5 times as high"),
-        (0.3, 0.4, 0.6, 0.25, "too few test forecasts to tell from ridge, the best baseline: scaled MSE 25.0 % lower"),
         (0.9, 0.8, 0.6, -0.5, "too few test forecasts to tell from naive, the best baseline: scaled MSE 50.0 % higher"),
         (0.9, 0.3, 0.6, -2.0, "worse than ridge, the best baseline: scaled MSE 3 times as high"),
-        (0.9, 9e-15, 0.6, 1 - 1e14, "worse than ridge, the best baseline: scaled MSE more than 1,000 times as high"),
         (0.4, 0.4, 0.6, 0.0, "as good as ridge, the best baseline"),
         (0.4, 0.0, 0.6, -math.inf, "worse than ridge, the best baseline: scaled MSE more than 1,000 times as high"),
-        (0.0, 0.0, 0.6, 0.0, "as good as ridge, the best baseline"),
         (0.4018, 0.4, 0.6, -0.0045, "as good as ridge, the best baseline"),
         (0.3982, 0.4, 0.6, 0.0045, "as good as ridge, the best baseline"),
         (-1.0, 0.5, 0.6, math.nan, "not comparable with ridge, the best baseline: scaled MSE not finite"),
-        (-1.0, 0.0, 0.6, math.nan, "not comparable with ridge, the best baseline: scaled MSE not finite"),
     ],
 )
 def test_skill_and_verdict(model, ridge, naive, skill, says):
@@ -76,30 +37,6 @@ def test_skill_and_verdict(model, ridge, naive, skill, says):
     result = scores_of(forecasts, np.zeros((1, 1, 1)))
     assert result.skill == pytest.approx(skill, nan_ok=True)
     assert result.verdict == says
-
-
-def test_saved_files_are_strict_and_complete(compared, tmp_path):
-    compared.save(tmp_path / "new" / "folder")
-
-    def refuse(literal):
-        raise AssertionError(literal)
-
-    content = json.loads((tmp_path / "new" / "folder" / "metrics.json").read_text(), parse_constant=refuse)
-    scores = content["scores"]["model"]["scaled"]
-    metrics = [name for name in METRICS if name != "wql"]
-    assert scores["by_column"]["flat"]["mase"] is None
-    assert scores["overall"]["mse"] == compared.overall("model")["mse"]
-    assert scores["by_column"]["zeros"]["mae"] == compared.values("model", "scaled", "column")["mae"][1]
-    assert [len(scores["by_step"][name]) for name in metrics] == [5] * len(metrics)
-    assert content["skill"] == compared.skill
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "new" / "folder" / "metrics.csv").read_text())))
-    assert len(rows) == 3 * 2 * len(metrics) * (1 + 5 + 3)
-    keys = [(row["model"], row["units"], row["column"], row["step"], row["metric"]) for row in rows]
-    assert len(set(keys)) == len(rows)
-    by_key = dict(zip(keys, (row["value"] for row in rows), strict=True))
-    assert by_key["model", "scaled", "flat", "all", "mase"] == ""
-    second = compared.values("ridge", "original", "step")["rmse"][1]
-    assert float(by_key["ridge", "original", "all", "2", "rmse"]) == second
 
 
 def test_train_and_eval_write_the_scores_of_each_series(folder: Path) -> None:
@@ -142,15 +79,3 @@ def test_ridge_thins_a_large_panel_evenly_and_says_so() -> None:
     few, expected = fit_ridge(train, train, range(3), max_rows=60), fit_ridge(thinned, thinned, range(3))
     assert "fitted on 16 of 47 training windows" in few.note
     torch.testing.assert_close(few.weight, expected.weight, rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("name", "pred_len", "naive", "ridge"),
-    [("ETTh1", 24, (0.4244, 0.3892), (0.3176, 0.3611)), ("WTH", 24, (0.5990, 0.4684), None)],
-)
-def test_on_published_data(name: str, pred_len: int, naive: tuple, ridge: tuple | None) -> None:
-    """The reference of ridge took its penalty on the test set, so validation may do a little worse."""
-    data = published(name, pred_len)
-    for baseline, expected, near in zip(fit_baselines(data), (naive, ridge), (5e-5, 1e-3), strict=True):
-        found = evaluate(member(baseline, len(data.targets)), data.test, data).overall("")
-        assert expected is None or (found["mse"], found["mae"]) == pytest.approx(expected, abs=near)

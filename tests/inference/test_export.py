@@ -66,9 +66,9 @@ def test_the_table_of_exports_is_what_comes_out(differences: dict[str, float | s
         assert said[name][form == "onnx"].startswith(outcome(found)), key
 
 
-def test_safetensors_is_read_as_a_checkpoint(folder: Path, trained: Trained) -> None:
-    """Red if anything that a forecast depends on is lost on the way."""
-    pytest.importorskip("safetensors")
+def test_safetensors_is_read_as_a_checkpoint_and_described(folder: Path, trained: Trained) -> None:
+    """Red if anything that a forecast depends on is lost on the way, or if scaling, lengths and columns in the .json
+    are not those of the data. How a program uses them: tests/test_columns_by_command.py."""
     done("export", f"checkpoint={trained.run_dir}", "output=own.safetensors")
     ours, theirs = checkpoint.load(trained.run_dir), checkpoint.load(Path("own.safetensors"))
     assert all(torch.equal(ours.weights[name], weight) for name, weight in theirs.weights.items())
@@ -80,14 +80,10 @@ def test_safetensors_is_read_as_a_checkpoint(folder: Path, trained: Trained) -> 
         done("predict", f"checkpoint={source}", f"input={SAMPLE}", "plots=false", "overwrite=true")
         tables.append(Path("forecasts/sample.forecast.csv").read_bytes())
     assert tables[0] == tables[1]
-
-
-def test_the_description_is_enough_to_run_the_network(folder: Path, trained: Trained) -> None:
-    """By hand from the .json alone: scaling, lengths and columns; the network replaces its export."""
-    pytest.importorskip("safetensors")
-    done("export", f"checkpoint={trained.run_dir}", "output=own.safetensors")
+    done("export", f"checkpoint={trained.run_dir}", "output=own.other")
+    written = {"own.safetensors", "own.safetensors.json", "own.other", "own.other.json", "forecasts"}
+    assert {path.name for path in folder.iterdir()} == written
     facts = json.loads(Path("own.safetensors.json").read_text())
-    saved = checkpoint.load(trained.run_dir)
     frame = pd.read_csv(SAMPLE)[facts["columns"]["inputs"]].to_numpy()
     center, scale = (np.array(facts["scaler"]["shared"][name]) for name in ("center", "scale"))
     np.testing.assert_allclose(center, frame[:200].mean(axis=0))
@@ -95,7 +91,7 @@ def test_the_description_is_enough_to_run_the_network(folder: Path, trained: Tra
     assert facts["lengths"] == {"seq_len": 24, "label_len": 11, "pred_len": 6, "offset": 0}
     assert facts["inputs"]["dec_x"] == ["batch", 17, 4]
     assert facts["output"] == {"forecast": ["batch", 6, 4]}
-    assert len(facts["calendar"]["marks"]) == facts["inputs"]["enc_mark"][2] == len(saved.dims.mark_sizes)
+    assert len(facts["calendar"]["marks"]) == facts["inputs"]["enc_mark"][2] == len(ours.dims.mark_sizes)
     assert facts["frequency"] == "h"
 
 
@@ -110,28 +106,13 @@ def test_the_command_line_writes_a_program(folder: Path, trained: Trained) -> No
     assert program.module()(*windows).shape == (7, 6, 4)
 
 
-@pytest.mark.parametrize(("form", "library"), [("onnx", "onnxruntime"), ("onnx", "onnxscript")])
+@pytest.mark.parametrize("library", ["onnxruntime", "onnxscript"])
 def test_a_missing_library_is_one_line(
-    form: str, library: str, folder: Path, trained: Trained, monkeypatch: pytest.MonkeyPatch
+    library: str, folder: Path, trained: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Red if an extra is needed without being named, or something is left behind."""
     monkeypatch.setattr(torch.export, "export", lambda *_, **__: None)
     monkeypatch.setitem(sys.modules, library, None)
-    line = refusal("export", f"checkpoint={trained.run_dir}", f"format={form}", "output=own.bin")
+    line = refusal("export", f"checkpoint={trained.run_dir}", "format=onnx", "output=own.bin")
     assert f"needs {library}: pip install" in line
     assert not list(folder.iterdir())
-
-
-def test_each_export_has_a_description_of_its_own(trained: Trained, folder: Path) -> None:
-    """Red if files that differ only in their ending share one."""
-    pytest.importorskip("safetensors")
-    for name in ("own.safetensors", "own.other"):
-        done("export", f"checkpoint={trained.run_dir}", f"output={name}")
-    written = {"own.safetensors", "own.safetensors.json", "own.other", "own.other.json"}
-    assert {path.name for path in folder.iterdir()} == written
-
-
-def test_the_model_is_not_written_over_by_its_description(trained: Trained, folder: Path) -> None:
-    line = refusal("export", f"checkpoint={trained.run_dir}", "output=model.json")
-    assert "output=model.json: has the ending" in line
-    assert not any(folder.iterdir())

@@ -1,17 +1,15 @@
 """Forecasts by the network that comes trained: weights, seasons, intervals, scores, and the ways to ask for them."""
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import ROOT, done
+from entry_points import ROOT
 
 from informer import Forecaster, InputError
 from informer.data import Frequency, Series
@@ -122,31 +120,6 @@ def test_seasons_are_those_of_the_calendar_or_of_the_data():
     assert network_seasons([series_of("min", a=np.random.default_rng(0).normal(size=300))], ["a"]) == (1, 1)
 
 
-def test_scores_use_no_later_row():
-    series = series_of(a=SEASONAL)
-    before = scores_of(series, 6)
-    series.values[-6:] += 50
-    after = scores_of(series, 6)
-    assert before.by_window(NEWEST).mean() < before.by_window("seasonal naive").mean()
-    # the last forecast is of all six rows that change, the one four rows before of two: no forecast is another
-    biases = [scores.overall(NEWEST, "original")["bias"] for scores in (before, after)]
-    assert biases[0] - biases[1] == pytest.approx(50 * 8 / (6 * before.windows), rel=1e-9)
-
-
-def test_errors_of_scores_match_their_definition():
-    series = series_of(a=SEASONAL + np.random.default_rng(3).normal(0, 5, 60))
-    scores = scores_of(series, 12)
-    x = series.values[:, 0]
-    ends = [len(x) - 12 - 3 * k for k in range(12)][::-1]  # at a quarter of the horizon
-    ends = [end for end in ends if end >= 13]
-    assert scores.windows == len(ends)
-    naive = [np.abs(x[end - 12 : end] - x[end : end + 12]).mean() for end in ends]
-    scale = [np.abs(x[12:end] - x[: end - 12]).mean() for end in ends]
-    np.testing.assert_allclose(scores.by_window("seasonal naive"), np.divide(naive, scale))
-    assert scores.overall("seasonal naive", "original")["mae"] == pytest.approx(np.mean(naive))
-    assert scores.overall("seasonal naive")["mase"] == pytest.approx(np.mean(np.divide(naive, scale)))
-
-
 def test_a_column_that_begins_later_changes_no_score_of_another():
     """Red if origins before its first value are forecast, which have no history, or are scored."""
     late = np.where(np.arange(60) < 40, np.nan, SEASONAL)
@@ -156,37 +129,6 @@ def test_a_column_that_begins_later_changes_no_score_of_another():
         assert by_column[0] == pytest.approx(alone.overall(name, "original")["mae"])
     counts = both.count(NEWEST, "original", "mae")
     assert 0 < counts[0, 1] < counts[0, 0]
-
-
-def test_command_forecasts_without_training(folder):
-    pd.DataFrame({"date": MONTHS, "sales": SEASONAL.round(1)}).to_csv("shop.csv", index=False)
-    outcome = done("forecast", "shop.csv", "horizon=12", "output=out")
-    assert "was trained on generated series" in outcome.out
-    table = pd.read_csv("out/forecasts/shop.forecast.csv")
-    assert list(table) == ["date", "sales", "sales_lo80", "sales_hi80", "sales_lo95", "sales_hi95"]
-    assert table.date[0] == "2023-01-01"
-    metrics = json.loads(Path("out/metrics.json").read_text())
-    assert NEWEST in metrics["model"]
-    own, naive = (metrics["scores"][name] for name in (metrics["model"], "seasonal naive"))
-    assert own["original"]["by_column"]["sales"]["mae"] < naive["original"]["by_column"]["sales"]["mae"]
-    for again in (False, True):
-        if again:
-            done("report", "out", "history=shop.csv")
-        page = Path("out/report.html").read_text()
-        assert metrics["model"] in page
-        assert f"{naive['scaled']['overall']['mase']:.4g}" in page
-    repeated = next(line for line in outcome.out.splitlines() if line.startswith("Repeat")).split()[1:]
-    assert repeated == ["informer", "forecast", "shop.csv", "horizon=12"]
-
-
-def test_three_rows_are_enough(folder):
-    Path("new.csv").write_text("date,y\n2024-01-01,3\n2024-01-02,5\n2024-01-03,4\n")
-    outcome = done("forecast", "new.csv", "model=zero", "horizon=7", "output=out")
-    assert "too short for a test forecast" in outcome.out
-    table = pd.read_csv("out/forecasts/new.forecast.csv")
-    assert len(table) == 7
-    assert table.y.between(1, 8).all()
-    assert (table.y_lo80 < table.y_hi80).all()
 
 
 def test_intervals_after_a_few_rows_are_not_endless() -> None:

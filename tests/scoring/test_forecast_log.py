@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, call, done, refusal
+from entry_points import SMALL, call, done
 
 from informer import checkpoint
 
@@ -97,13 +97,6 @@ def test_what_a_killed_command_began_is_replaced(log: Path) -> None:
     lines = log.read_text().splitlines()
     assert len(lines) == len(whole.splitlines()) - 1 + 5 * 24 * 3
     assert {line.count(",") for line in lines} == {7}
-
-
-def test_another_file_is_no_log(log: Path) -> None:
-    """Red if rows are added to a file of the user, or an error comes after the forecast."""
-    for words in (("score", "log=all.csv", "actuals=all.csv"), ("predict", "run", "today.csv", "log=all.csv")):
-        assert "log=all.csv: expected a log of forecasts, found another file" in refusal(*words)
-    assert "leave one out" in refusal("score", LOG, "actuals=all.csv", "forecasts=all.csv")
 
 
 def test_a_log_next_to_the_forecasts(log: Path) -> None:

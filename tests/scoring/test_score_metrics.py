@@ -65,6 +65,10 @@ def test_scores_value_by_value(case: tuple) -> None:
         smape.append(sum(200 * abs(a - b) / (abs(a) + abs(b)) for a, b in zip(f, y, strict=True)) / 5)
     assert (own["smape"], own["mase"]) == pytest.approx((np.mean(smape), np.mean(mase)))
     assert own["owa"] == pytest.approx((own["smape"] / reference["smape"] + own["mase"] / reference["mase"]) / 2)
+    skills = {(each["metric"], each["baseline"]): each["skill"] for each in found["differences"]}
+    assert skills["mase", "seasonal naive"] == pytest.approx(
+        1 - own["mase"] / found["overall"]["seasonal naive"]["mase"]
+    )
     y, f = actual.ravel(), forecast.ravel()
     assert own["coverage80"] == pytest.approx(100 * np.mean(np.abs(y - f) <= 1.2))
     losses = [2 * mean_pinball_loss(y, f + shift, alpha=q) for q, shift in ((0.1, -1.2), (0.5, 0.0), (0.9, 1.2))]

@@ -57,6 +57,11 @@ def test_eval_and_rolling_forecasts_of_the_test_part(table: Path, folder: Path) 
     whole = forecasts.groupby(["origin", "column"])["step"].transform("size") == HORIZON
     for scores in (Path("scored/metrics.csv"), Path("rolled/d.rolling.metrics.csv"), table.parent / "run/metrics.csv"):
         compare(written(scores, "linear"), forecasts[whole])
+    rolled, of_run = (
+        written(path, "ridge")["all", "all", "mse"]
+        for path in (Path("rolled/d.rolling.metrics.csv"), table.parent / "run/metrics.csv")
+    )
+    assert rolled == pytest.approx(of_run, rel=0.05)
     assert forecasts[whole]["origin"].nunique() == ROWS // 5 - HORIZON + 1
 
 
