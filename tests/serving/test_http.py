@@ -28,10 +28,27 @@ SAMPLE = pd.read_csv(ROOT / "data" / "sample.csv")
 
 
 @pytest.fixture(scope="module")
-def served(trained: Trained) -> Iterator[Served]:
-    with serving(
-        f"checkpoint={trained.run_dir}", "max_mb=0.2", "max_horizon=50", "max_cells=50000", "hosts=[own.example]"
-    ) as service:
+def shops(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on three series of 320 rows with a column known ahead; its data with ten more rows are next to it."""
+    folder = tmp_path_factory.mktemp("shops")
+    random, hours = np.random.default_rng(0), pd.date_range("2024-01-01", periods=330, freq="h")
+    frames = [
+        pd.DataFrame({"shop": shop, "when": hours, "price": random.normal(5, 1, 330), "sold": random.normal(9, 2, 330)})
+        for shop in ("a", "b", "c")
+    ]
+    frame = pd.concat(frames, ignore_index=True)
+    frame.to_csv(folder / "all.csv", index=False)
+    frame[frame["when"] < hours[320]].to_csv(folder / "past.csv", index=False)
+    given = ["dataset=csv", f"dataset.path={folder / 'past.csv'}", "dataset.series_col=shop", "targets=[sold]"]
+    done("train", *given, "future_covariates=[price]", *SMALL, "trainer.max_steps=2", f"run_dir={folder / 'run'}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(trained: Trained, shops: Path) -> Iterator[Served]:
+    limits = "max_mb=0.2", "max_horizon=50", "max_cells=50000", "max_series=3"
+    models = f"models=[default={trained.run_dir},shops={shops / 'run'}]"
+    with serving(models, *limits, "hosts=[own.example]") as service:
         yield service
 
 
@@ -46,6 +63,14 @@ def history(number: int, rows: int = 30) -> pd.DataFrame:
 
 def text(frame: pd.DataFrame) -> str:
     return frame.to_csv(index=False)
+
+
+def begun(service: Served, length: int, *more: bytes) -> socket.socket:
+    """A connection on which a request with a body of this length has begun."""
+    client = socket.create_connection((service.host, service.port), timeout=120)
+    lines = [b"POST /forecast HTTP/1.1", b"Host: localhost", b"Content-Type: text/csv", b"Content-Length: %d" % length]
+    client.sendall(b"\r\n".join([*lines, *more, b"", b""]))
+    return client
 
 
 def assert_equal(reply: Reply, expected: pd.DataFrame) -> None:
@@ -101,6 +126,8 @@ def test_json_columns_and_rows_are_the_same_table(served: Served, forecaster: Fo
     columns = served.table(frame=history(2).to_dict("list"))
     rows = served.table(frame=history(2).to_dict("records"))
     assert columns.body == rows.body
+    wide = served.table(frame={f"{i}": [1] for i in range(2000)})
+    assert wide.error.startswith("frame: expected at most 1,004 columns")
     assert_equal(columns, forecaster.predict(history(2)))
 
 
@@ -111,74 +138,21 @@ def test_unknown_intervals_are_null(served: Served) -> None:
     assert forecast["rolled"] == [False] * 6 + [True] * 44
 
 
-@pytest.mark.parametrize(
-    ("query", "change", "status", "said"),
-    [
-        ("", {"rows": 5}, 422, "expected at least seq_len=24 rows of history, found 5"),
-        ("?horizon=51", {}, 422, "horizon: expected at most 50, found 51"),
-        ("?horizon=0", {}, 422, "horizon: expected at least 1, found 0"),
-        ("?horizon=many", {}, 422, "horizon: expected a number of rows, or of seconds, minutes, hours, days, weeks, "),
-        ("?horizon=3days", {}, 422, "horizon: expected at most 50, found 72"),
-        ("?intervals=80,x", {}, 422, "intervals: expected whole percentages from 1 to 99, such as 80,95"),
-        ("?levels=80", {}, 422, "levels: not known here"),
-        ("?model=none", {}, 404, "model: expected one of default, zero, found 'none'"),
-        ("", {"type": "text/plain"}, 415, "Content-Type: expected text/csv or application/json, found text/plain"),
-        ("", {"type": "text/csv; charset=nonsense"}, 422, "expected a text encoding such as latin-1, found 'nonsense'"),
-        ("", {"old": "demand", "new": "load"}, 422, "columns missing: demand"),
-        ("", {"old": "2023-01-02 03:00", "new": "yesterday"}, 422, "frame, row 5, column 'date'"),
-        ("", {"rows": 6000}, 413, "body: more than 0.2 MB"),
-    ],
-)
-def test_a_mistake_is_one_line(query: str, change: dict, status: int, said: str, served: Served) -> None:
-    content = text(history(0, change.get("rows", 30))).replace(change.get("old", "\0"), change.get("new", ""))
-    reply = served.csv(content, query, content_type=change.get("type", CSV))
-    assert (reply.status, reply.error.count("\n")) == (status, 0), reply.body
-    assert said in reply.error
+REFUSALS = json.loads(Path(__file__).with_name("refusals.json").read_text(encoding="utf-8"))
+"""Requests, and the status and beginning of the error with which they are answered. A body is 30 rows of the sample if
+there is no other number of `rows`, with a text to `replace`; or parts, each so many times, in an `encoding`."""
 
 
-@pytest.mark.parametrize(
-    ("content", "kind", "said"),
-    [
-        ("{", JSON, "body: expected JSON, found: EOF"),
-        ("[" * 100_000, JSON, "body: expected JSON, found: "),
-        ("[1]", JSON, 'body: expected {"frame": TABLE} and, if needed, "future"'),
-        ('{"frame": {"a": [1]}, "path": "/etc/passwd"}', JSON, "path: not known here"),
-        ('{"frame": "/etc/passwd"}', JSON, "frame: expected columns with a list of values each, or a list of rows"),
-        ('{"frame": {"date": ["2020-01-01"], "demand": [1, 2]}}', JSON, "found 2 values of 'demand' and 1 of 'date'"),
-        (
-            '{"frame": {"date": ["2020-01-01"], "demand": [[1]]}}',
-            JSON,
-            "frame, row 0, column 'demand': expected a number or",
-        ),
-        ('{"frame": {"date": ["2020-01-01"], "demand": [1e999]}}', JSON, "columns missing"),
-        ('{"frame": [{"a": 1}, {"b": 1}]}', JSON, "frame, row 1: expected the columns a, found b"),
-        ('{"frame": {}}', JSON, "frame: expected columns with a list of values each"),
-        ("," * 60_000, CSV, "body: expected at most 1,004 columns, found 60,001"),
-        ("date,demand\n" + ";" * 60_000, CSV, "found 60,001"),
-        ("a b" * 60_000, CSV, "found 60,001"),
-        ("1\n" * 90_000, CSV, "body: expected at most 50,000 cells, found 90,000"),
-        ("1,2\r" * 40_000, CSV, "found 80,000; send the columns that the model reads"),
-        (json.dumps({"frame": {f"{i}": [1] for i in range(2000)}}), JSON, "frame: expected at most 1,004 columns"),
-        (json.dumps({"frame": {"a": [1] * 60_001}}), JSON, "frame: expected at most 50,000 cells, found 60,001"),
-        (b"date,demand" + b"\xfc" * 60_000, f"{CSV}; charset=mac_arabic", "columns, found 60,00"),
-        (b"1\x85" * 90_000, f"{CSV}; charset=latin-1", "expected at most 50,000 cells, found 90,000"),
-        (("," * 60_000).encode("utf-16"), f"{CSV}; charset=utf-16", "columns, found 60,001"),
-        *(
-            (rb"date,demand\u002c", f"{CSV}; charset={name}", f"text encoding such as latin-1, found '{name}'; convert")
-            for name in ("unicode_escape", "Raw-Unicode-Escape", "utf-7", "punycode", "idna", "hz", "cp037", "rot13")
-        ),
-        (r'{"frame": {"date": ["2020-01-01"], "\ud800": [1]}}', JSON, "body: expected JSON"),
-        (r'{"frame": {"date": ["\uDFFF"], "demand": [1]}}', JSON, "body: expected JSON"),
-        (b'{"frame": {"\xed\xa0\x80": [1]}}', JSON, "body: expected JSON in UTF-8"),
-        (r'{"frame": {"date": ["2020-01-01"], "\ud83d\ude00": [1]}}', JSON, "columns missing"),
-    ],
-)
-def test_what_is_no_table_or_takes_long_is_one_line(content: Any, kind: str, said: str, served: Served) -> None:
+@pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case["error"][:40])
+def test_what_is_refused_is_one_line(case: dict[str, Any], served: Served) -> None:
     """Red if columns or cells are read before they are counted, counted in bytes that are none of them (0xfc of
     mac_arabic is |, 0x85 of latin-1 ends a line), or half a character reaches the answer."""
-    reply = served.ask("POST", "/forecast", content, content_type=kind)
-    assert (reply.status, reply.error.count("\n")) == (422, 0)
-    assert said in reply.error
+    rows = text(history(0, case.get("rows", 30))).replace(*case.get("replace", ["\0", ""]))
+    content = "".join(part * times for part, times in case["body"]) if "body" in case else rows
+    encoded, kind = content.encode(case.get("encoding", "utf-8")), case.get("type", CSV)
+    reply = served.ask("POST", f"/forecast{case.get('query', '')}", encoded, content_type=kind)
+    assert (reply.status, reply.error.count("\n")) == (case["status"], 0)
+    assert reply.error.startswith(case["error"])
 
 
 def test_other_host_headers_are_refused(served: Served) -> None:
@@ -194,9 +168,8 @@ def test_other_host_headers_are_refused(served: Served) -> None:
 
 def test_a_client_may_leave_within_a_body(served: Served) -> None:
     """Red if that is an error in the output of the service, which is checked at its end."""
-    head = b"POST /forecast HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: 99\r\n\r\nd"
-    with socket.create_connection((served.host, served.port), timeout=120) as client:
-        client.sendall(head)
+    with begun(served, 99):
+        pass
     assert served.ask("GET", "/health").status == 200
 
 
@@ -207,10 +180,10 @@ def test_other_paths_and_methods_are_one_line(served: Served) -> None:
 
 
 def test_what_the_service_says_of_itself(served: Served, forecaster: Forecaster) -> None:
-    assert served.ask("GET", "/health").json == {"status": "ok", "models": ["default", "zero"]}
+    assert served.ask("GET", "/health").json == {"status": "ok", "models": ["default", "shops", "zero"]}
     assert served.ask("GET", "/ready").json["status"] == "ready"
     service = served.ask("GET", "/describe").json
-    described, zero = service["models"]
+    described, _, zero = service["models"]
     assert described["targets"] == list(forecaster.trained.columns.targets)
     assert (described["seq_len"], described["pred_len"], described["step"]) == (24, 6, "h")
     assert (zero["name"], zero["targets"]) == ("zero", [])
@@ -272,13 +245,6 @@ def test_a_newer_model_is_read_without_a_restart(trained: Trained, folder: Path)
         assert service.ask("GET", "/describe").json["models"][0]["changed"] not in before
 
 
-@pytest.mark.slow
-def test_a_service_that_is_stopped_at_once_ends(trained: Trained) -> None:
-    """Red if a signal between the first line and the first request is lost."""
-    with serving():
-        pass
-
-
 def test_the_page_loads_nothing_from_elsewhere(served: Served) -> None:
     """Red if the page names another place than the service, or runs what its policy does not allow."""
     for path in ("/", "/docs"):
@@ -290,14 +256,33 @@ def test_the_page_loads_nothing_from_elsewhere(served: Served) -> None:
         assert "default-src 'none'" in page.headers["content-security-policy"]
 
 
+def test_several_series_with_covariates_known_ahead(served: Served, shops: Path) -> None:
+    """Red if a series gets another's future, or its name is lost."""
+    table = pd.read_csv(shops / "all.csv", parse_dates=["when"])
+    is_past = table["when"] < table["when"][320]
+    past, ahead = table[is_past], table[~is_past].drop(columns="sold")
+    both = pd.concat([past, ahead])
+    whole, rows, later = (json.loads(each.to_json(orient="records", date_format="iso")) for each in (both, past, ahead))
+    reply = served.table("?model=shops&intervals=80", frame=rows, future=later)
+    forecast = pd.DataFrame(reply.json["forecast"])
+    expected = Forecaster.load(shops / "run", device="cpu").predict(past, future=ahead, intervals=80)
+    assert list(forecast["shop"]) == list(expected["shop"])
+    np.testing.assert_allclose(forecast["sold"], expected["sold"], rtol=1e-5)
+    np.testing.assert_allclose(forecast["sold_lo80"], expected["sold_lo80"], rtol=1e-5)
+    for each in (served.csv(text(both), "?model=shops", accept=JSON), served.table("?model=shops", frame=whole)):
+        np.testing.assert_allclose(each.json["forecast"]["sold"], expected["sold"], rtol=1e-5)
+    assert "expected future covariates for 6 times" in served.csv(text(past), "?model=shops").error
+    more = [*rows, *(row | {"shop": "d"} for row in rows[:320])]
+    for name in ("shops", "zero"):
+        reply = served.table(f"?model={name}", frame=more)
+        assert "frame: expected at most 3 series, found 4; send fewer" in reply.error
+
+
 @pytest.mark.slow
 def test_a_body_that_never_ends_is_given_up(trained: Trained) -> None:
     """Red if a client that sends nothing more keeps its place: the service would wait for it forever."""
     with serving(f"checkpoint={trained.run_dir}", "timeout=0.2", "max_requests=1") as service:
-        with socket.create_connection((service.host, service.port), timeout=120) as client:
-            client.sendall(
-                b"POST /forecast HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: 99\r\n\r\nd"
-            )
+        with begun(service, 99) as client:
             answer = b""
             while not answer.endswith(b"}"):
                 answer += client.recv(4096)
@@ -307,72 +292,47 @@ def test_a_body_that_never_ends_is_given_up(trained: Trained) -> None:
 
 
 @pytest.mark.slow
-def test_too_many_requests_are_refused_and_one_in_progress_is_answered_before_the_end(trained: Trained) -> None:
-    """Red if the second of two waits, or SIGTERM cuts off what has begun."""
-    content = text(history(0)).encode()
-    head = f"POST /forecast HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: {len(content)}\r\n"
-    with serving(f"checkpoint={trained.run_dir}", "max_requests=1") as service:
-        with socket.create_connection((service.host, service.port), timeout=120) as client:
-            client.sendall(
-                b"POST /forecast HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: 9\r\n"
-                b"Expect: 100-continue\r\n\r\n"
-            )
+def test_too_many_and_too_costly_requests_are_refused_and_others_take_turns(trained: Trained) -> None:
+    """Red if the third of two waits, a request beyond max_values is forecast, requests wait for the end of one that was
+    sent before (one may have come before it), or SIGTERM cuts off what has begun."""
+
+    def panel(n_series: int) -> str:
+        return text(pd.concat([SAMPLE.head(24).assign(shop=k) for k in range(n_series)]))
+
+    most, going_on = 400 * 120 * 4, b"Expect: 100-continue"
+    given = f"max_values={most}", "max_series=5000", "timeout=600", "workers=1", "dataset.series_col=shop"
+    with serving(f"checkpoint={trained.run_dir}", "max_requests=2", *given) as service:
+        assert service.csv(panel(481), "?horizon=1000").error == (
+            f"body: expected at most {most:,} values to forecast (max_values), found {481 * 1000 * 4:,}: 481 "
+            f"series x 1,000 rows x 4 columns; send fewer series, or shorten the horizon"
+        )
+        with ThreadPoolExecutor() as threads:
+            costly, n_before = threads.submit(service.csv, panel(400), "?horizon=120"), 0
+            while not costly.done() and n_before < 2:
+                assert service.csv(panel(2)).status == 200
+                n_before += not costly.done()
+            assert costly.result().status == 200
+        assert n_before == 2
+        with begun(service, 9, going_on) as client, begun(service, 9, going_on) as other:
             assert b"100 Continue" in client.recv(4096)  # it is admitted, and waited for
-            refused = service.csv(text(history(0)))
+            assert b"100 Continue" in other.recv(4096)
+            refused = service.csv(panel(1))
             client.sendall(b"date\n2020")
             assert b"422" in client.recv(4096)
         assert (refused.status, refused.headers["retry-after"]) == (503, "1")
-        assert refused.error.startswith("busy: 1 requests in progress")
-        assert service.csv(text(history(0))).status == 200
-        with socket.create_connection((service.host, service.port), timeout=120) as client:
-            client.sendall(head.encode() + b"Expect: 100-continue\r\n\r\n")
+        assert refused.error.startswith("busy: 2 requests in progress")
+        assert service.csv(panel(1)).status == 200
+        with begun(service, len(panel(1)), going_on) as client:
             assert b"100 Continue" in client.recv(4096)
             service.process.send_signal(signal.SIGTERM)
-            client.sendall(content)
-            answer = b""
-            while piece := client.recv(65536):
-                answer += piece
-        assert answer.startswith(b"HTTP/1.1 200")
-
-
-def test_several_series_with_covariates_known_ahead(folder: Path) -> None:
-    """Red if a series gets another's future, or its name is lost; many series need several batches."""
-    random, hours = np.random.default_rng(0), pd.date_range("2024-01-01", periods=330, freq="h")
-    parts = [
-        pd.DataFrame({"shop": shop, "when": hours, "price": random.normal(5, 1, 330), "sold": random.normal(9, 2, 330)})
-        for shop in ("a", "b", "c")
-    ]
-    frame = pd.concat(parts, ignore_index=True)
-    past = frame[frame["when"] < hours[320]]
-    past.to_csv("shops.csv", index=False)
-    given = ["dataset=csv", "dataset.path=shops.csv", "dataset.series_col=shop", "future_covariates=[price]"]
-    done("train", *given, "targets=[sold]", *SMALL, "trainer.max_steps=2", "run_dir=run")
-    ahead = frame[frame["when"] >= hours[320]].drop(columns="sold")
-    forecaster = Forecaster.load("run", device="cpu")
-    tables = {name: json.loads(each.to_json(orient="records", date_format="iso")) for name, each in
-              (("frame", past), ("future", ahead))}  # fmt: skip
-    both = pd.concat([past, ahead])
-    more = [*tables["frame"], *(row | {"shop": "d"} for row in tables["frame"][:320])]
-    with serving("checkpoint=run", "max_series=3") as service:
-        reply = service.table("?intervals=80", **tables)
-        joined = json.loads(both.to_json(orient="records", date_format="iso"))
-        continued = [service.csv(text(both), accept=JSON), service.table(frame=joined)]
-        lacking = service.csv(text(past))
-        many = [service.table(f"?model={name}", frame=more) for name in ("default", "zero")]
-    forecast = pd.DataFrame(reply.json["forecast"])
-    expected = forecaster.predict(past, future=ahead, intervals=80)
-    assert list(forecast["shop"]) == list(expected["shop"])
-    np.testing.assert_allclose(forecast["sold"], expected["sold"], rtol=1e-5)
-    np.testing.assert_allclose(forecast["sold_lo80"], expected["sold_lo80"], rtol=1e-5)
-    for each in continued:
-        np.testing.assert_allclose(each.json["forecast"]["sold"], expected["sold"], rtol=1e-5)
-    assert "expected future covariates for 6 times" in lacking.error
-    assert all("frame: expected at most 3 series, found 4; send fewer" in each.error for each in many)
+            client.sendall(panel(1).encode())
+            assert b"".join(iter(lambda: client.recv(65536), b"")).startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.slow
-def test_an_address_in_use_is_one_line(trained: Trained) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        outcome = call("serve", f"checkpoint={trained.run_dir}", f"port={taken.getsockname()[1]}")
+def test_an_address_in_use_is_one_line_and_a_service_that_is_stopped_at_once_ends(trained: Trained) -> None:
+    """Red if a signal between the first line and the first request is lost."""
+    with serving() as service:
+        outcome = call("serve", f"checkpoint={trained.run_dir}", f"port={service.port}")
     assert (outcome.status, outcome.err.count("\n")) == (2, 1)
     assert "cannot listen there (Address already in use); choose another" in outcome.err
