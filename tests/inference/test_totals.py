@@ -187,6 +187,7 @@ def test_a_column_may_be_called_total(folder: Path) -> None:
     assert (found[0]["lo80"] < found[0]["value"]).all()
 
 
+@pytest.mark.parametrize("layout", ["columns", "series that end at different times"])
 def test_a_part_that_is_the_sum_of_the_others_is_not_counted_again(folder: Path, layout: str) -> None:
     """Against the total of the same parts without it, and the means that they were drawn from; red if a row or column
     of totals is one of the parts."""

@@ -61,7 +61,7 @@ def test_eval_and_rolling_forecasts_of_the_test_part(table: Path, folder: Path) 
         written(path, "ridge")["all", "all", "mse"]
         for path in (Path("rolled/d.rolling.metrics.csv"), table.parent / "run/metrics.csv")
     )
-    assert rolled == pytest.approx(of_run, rel=0.05)
+    assert rolled == pytest.approx(of_run, rel=0.2)  # fitted to the rows before the first origin
     assert forecasts[whole]["origin"].nunique() == ROWS // 5 - HORIZON + 1
 
 
