@@ -125,3 +125,9 @@ def shops(rng: np.random.Generator) -> pd.DataFrame:
         columns = {"time": _times(130 + LATER, "D")[-n:], "store": f"s{k}", "sales": sales, "promo": promo}
         parts.append(pd.DataFrame(columns | {"heat": heat}))
     return pd.concat(parts, ignore_index=True)
+
+
+@_input("seq_len=24 label_len=12 pred_len=6")
+def still(rng: np.random.Generator) -> pd.DataFrame:
+    """100 days on which nothing is sold and the price stays: forecasts and their intervals are the actual values."""
+    return pd.DataFrame({"time": _times(100 + LATER, "D"), "price": 2.5, "sold": 0})
