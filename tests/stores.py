@@ -13,8 +13,8 @@ from informer.data.columns import Roles
 from informer.data.dataset import Data, lay_out, read_source
 from informer.data.windows import DataUnits, Store
 from informer.read.rows import Report
-from informer.read.series import Reading, Series, table_of_file
-from informer.read.table import Table, name_of, table_of_frame
+from informer.read.series import Reading, Series
+from informer.read.table import Table, table_of_frame
 
 STANDARD = {"scaler": ScalerConfig(), "calendar": Calendar("timeF"), "device": "cpu"}
 
@@ -71,8 +71,3 @@ def series_from_table(
 def checked(frame: pd.DataFrame, config: DatasetConfig, name: str, **how: Any) -> tuple[Series | None, Report]:
     """The series of a frame, None if it cannot be read, and all that is said about it."""
     return Reading(table_of_frame(frame, name), config, name).check(**how)
-
-
-def read_series(path: Path, config: DatasetConfig) -> Series:
-    """The single series of a file."""
-    return series_from_table(table_of_file(path, config), config, name_of(path))

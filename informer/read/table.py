@@ -406,8 +406,12 @@ def _is_text(cells: pd.Series) -> bool:
 
 def _texts(rows: pd.DataFrame, words: Sequence[str] = ()) -> list[list[str]]:
     """Cells of the first columns as text, without the words that mean a missing value."""
-    first = rows.iloc[:, :SAMPLED_COLUMNS].astype(object)
-    return first.where(first.notna() & ~first.isin(words), "").astype(str).to_numpy().tolist()
+    cells = rows.iloc[:, :SAMPLED_COLUMNS].astype(object).to_numpy()
+    rows_kept = zip(cells.tolist(), (~pd.isna(cells)).tolist(), strict=True)
+    return [
+        [str(cell) if is_kept and cell not in words else "" for cell, is_kept in zip(*row, strict=True)]
+        for row in rows_kept
+    ]
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

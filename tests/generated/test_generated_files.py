@@ -11,7 +11,7 @@ from dialects import Written, draw
 from examples import examples
 from hypothesis import given, note
 from hypothesis import strategies as st
-from stores import read_series, series_from_table
+from stores import series_from_table
 
 from informer import InputError
 from informer.config.data import DatasetConfig
@@ -29,35 +29,31 @@ def assert_read(series: Series, written: Written, last: int = 0, late: int = 0) 
     np.testing.assert_allclose(series.values, written.values[-last:], rtol=1e-12, atol=0)
 
 
-@examples(quick=100, a_minute=600)
-@given(rng=SEEDS)
-def test_any_dialect_gives_what_was_written_or_a_question(rng: np.random.Generator, tmp_path: Path) -> None:
-    """Red if a separator, mark, encoding, title, header, date format or step is taken for another, or if the last rows
-    are read in another way after training."""
-    written, path = draw(rng), tmp_path / "written.csv"
-    note(written.how)
-    path.write_bytes(written.content)
-    with suppress(InputError):
-        table = table_of_file(path, DatasetConfig())
-        series = series_from_table(table, DatasetConfig(), "written")
-        assert_read(series, written)
-        last, config = int(rng.integers(2, len(written.times) + 1)), DatasetConfig(frequency=series.frequency.code)
-        rows = replace(table, frame=table.frame.iloc[-last:])
-        later = series_from_table(rows, config, "written", series.time_format, history=last)
-        # rows that are all equally late are regular
-        assert_read(later, written, last, int(written.late[-1]) if np.ptp(written.late[-last:]) == 0 else 0)
+def test_any_dialect_gives_what_was_written_or_a_question(tmp_path: Path) -> None:
+    """Red if a separator, mark, encoding, title, header, date format or step is taken for another, if the last rows are
+    read in another way after training, or if nothing is misread because nearly everything is refused."""
+    path, read = tmp_path / "written.csv", list[bool]()
 
+    @examples(quick=100, a_minute=600)
+    @given(rng=SEEDS)
+    def any_dialect(rng: np.random.Generator) -> None:
+        written = draw(rng)
+        note(written.how)
+        path.write_bytes(written.content)
+        read.append(False)
+        with suppress(InputError):
+            table = table_of_file(path, DatasetConfig())
+            series = series_from_table(table, DatasetConfig(), "written")
+            read[-1] = True
+            assert_read(series, written)
+            last, config = int(rng.integers(2, len(written.times) + 1)), DatasetConfig(frequency=series.frequency.code)
+            rows = replace(table, frame=table.frame.iloc[-last:])
+            later = series_from_table(rows, config, "written", series.time_format, history=last)
+            # rows that are all equally late are regular
+            assert_read(later, written, last, int(written.late[-1]) if np.ptp(written.late[-last:]) == 0 else 0)
 
-def test_most_dialects_are_read(tmp_path: Path) -> None:
-    """Red if nothing is misread because nearly everything is refused."""
-    refused, path = 0, tmp_path / "written.csv"
-    for seed in range(40):
-        path.write_bytes(draw(np.random.default_rng([0, seed])).content)
-        try:
-            read_series(path, DatasetConfig())
-        except InputError:
-            refused += 1
-    assert refused < 28
+    any_dialect()
+    assert np.mean(read) > 0.3
 
 
 KEYS = (["shop a", "shop b", "c"], ["007", "7", "1e3"], ["1", "2", "3"], ["true", "null", "no"], ["1.10", "1.1", "x;y"])
