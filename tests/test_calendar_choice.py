@@ -68,7 +68,7 @@ def test_a_warm_start_on_other_fields_leaves_their_weights_fresh(
 ) -> None:
     """The same number of other marks. Red if only their number is compared."""
     closed[1].groupby("shop").tail(200).to_csv("closed.csv", index=False)
-    begin = [*RUN, "model=tiny", "attn=full", "trainer.max_steps=1"]
+    begin = [*RUN, "model=tiny", "model.d_model=16", "model.encoder_stacks=[1]", "attn=full", "trainer.max_steps=1"]
     done("train", *begin, "dataset.holidays=DE", "run_dir=run")
     four = "dataset.calendar=[month,day,week,weekday]"
     for setting, fresh in (("dataset.holidays=DE", 0), (four, 4)):

@@ -56,7 +56,7 @@ def test_the_report_lies_beside_the_checkpoint(trained: Trained, folder: Path) -
 
 
 def test_pictures(trained: Trained, folder: Path) -> None:
-    for plots, pictures in (("none", set()), ("standard", {"error_by_step"}), ("attention", {"error_by_step", *MAPS})):
+    for plots, pictures in (("standard", {"error_by_step"}), ("attention", {"error_by_step", *MAPS})):
         evaluated(f"checkpoint={trained.run_dir}", f"output={plots}", f"plots={plots}")
         assert {path.stem for path in Path(plots).glob("*.png")} == pictures
 

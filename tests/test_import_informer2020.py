@@ -265,7 +265,6 @@ def refused(folder: Path, capsys, *extra: str) -> str:
         (["--seq_len", "1000000000"], "seq_len: expected at most 10000000"),
         (["--label_len", "-5"], "label_len"),
         (["--freq", "nonsense"], "freq"),
-        (["--attn", "prop"], "attn"),
         (["--attn", "prob", "--factor", "0"], "factor"),
         (["--target", "missing"], "missing"),
     ],

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import assert_same_weights, call, done
+from entry_points import assert_same_weights, call, done, refusal
 
 from informer import Forecaster, checkpoint
 
@@ -173,6 +173,7 @@ def test_pictures_of_chosen_series_in_predict(run: Path, folder: Path) -> None:
     data = str(run.parent / "in")
     done(*base, f"input={data}", "output=many", "plot_series=[west]", "dataset.short=pad")
     assert [path.name for path in Path("many").glob("*.png")] == ["west.forecast.png"]
+    assert "plot_series=east: " in refusal(*base, f"input={data}", "plot_series=[east]")
 
 
 @pytest.mark.slow

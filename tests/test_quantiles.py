@@ -112,13 +112,10 @@ def test_what_ridge_gives_is_the_median_before_training(folder: Path) -> None:
         np.testing.assert_allclose(forecast[target] - forecast[f"{target}_q10"], width, rtol=1e-2)
 
 
-@pytest.mark.parametrize(("older", "more"), [("trained", ["loss=quantile"]), ("quantiled", [])])
-def test_a_warm_start_with_other_quantiles_keeps_all_but_the_head(
-    older: str, more: list[str], folder: Path, request: pytest.FixtureRequest
-) -> None:
-    run_dir = request.getfixturevalue(older).run_dir
+def test_a_warm_start_with_other_quantiles_keeps_all_but_the_head(quantiled: Trained, folder: Path) -> None:
+    run_dir = quantiled.run_dir
     arguments = ["dataset=sample", *SMALL, "trainer.max_steps=1", "optim.lr=1e-30", "run_dir=run"]
-    outcome = done("train", *arguments, *more, f"init_from={run_dir}")
+    outcome = done("train", *arguments, f"init_from={run_dir}")
     before, after = checkpoint.load(run_dir).weights, checkpoint.load(Path("run")).weights
     assert "2 fresh; fresh: network.head." in outcome.out
     same = {name for name in after if name in before and torch.equal(before[name], after[name])}
