@@ -17,7 +17,7 @@ from informer import checkpoint
 from informer.checkpoint import attention_names
 
 SAMPLE = ROOT / "data" / "sample.csv"
-CONVERTED = ["auto", "efficient", "full", "linear", "performer", "prob", *VARIANTS]
+CONVERTED = ["auto", "full", "performer", "prob", *VARIANTS]
 """Mechanisms whose ONNX graphs are made here; a graph takes seconds, and all of them minutes."""
 
 

@@ -19,7 +19,6 @@ from informer.pretrained.weights import NEWEST, VERSIONS, weights_path
 from informer.scoring.forecasts import Forecasts
 from informer.scoring.scores import Scores
 
-MONTHS = pd.date_range("2018-01-01", periods=60, freq="MS")
 SEASONAL = 100 + np.arange(60) + 20 * np.sin(2 * np.pi * np.arange(60) / 12)
 
 
@@ -74,7 +73,7 @@ def test_a_column_is_forecast_as_if_alone():
     assert together.min() > 100
 
 
-@pytest.mark.parametrize("scale", [1e-305, 1e-200, 1e200, 1e300])
+@pytest.mark.parametrize("scale", [1e-305, 1e300])
 def test_extreme_scales(scale):
     found = medians(series_of(a=scale * SEASONAL))
     np.testing.assert_allclose(found, scale * medians(series_of(a=SEASONAL)), rtol=1e-3)
