@@ -96,6 +96,9 @@ def locate(path: str | Path) -> Path:
             raise FileError(f"checkpoint: no {BEST} in the folder {path}; give a run directory or a model file")
         return path / BEST
     if not path.exists():
+        if str(path) == "zero":
+            takes = "informer explain and serve take it, and informer forecast FILE needs no checkpoint"
+            raise FileError(f"checkpoint: zero is the pretrained network: {takes}")
         raise FileError(f"checkpoint: {path} does not exist; give a run directory or a model file")
     if not path.is_file():  # reading a pipe would block
         raise FileError(f"checkpoint: {path} is not a regular file; give a run directory or a model file")
