@@ -131,3 +131,13 @@ def shops(rng: np.random.Generator) -> pd.DataFrame:
 def still(rng: np.random.Generator) -> pd.DataFrame:
     """100 days on which nothing is sold and the price stays: forecasts and their intervals are the actual values."""
     return pd.DataFrame({"time": _times(100 + LATER, "D"), "price": 2.5, "sold": 0})
+
+
+@_input("seq_len=48 label_len=24 pred_len=12")
+def wander(rng: np.random.Generator) -> pd.DataFrame:
+    """1,676 hours of a level that wanders, and seems to have a season of 264 hours by chance."""
+    n = 1676 + LATER
+    values = np.zeros(n)
+    for t, shock in enumerate(rng.normal(0, 1, n)):
+        values[t] = 1.6 * values[t - 1] - 0.61 * values[t - 2] + shock
+    return pd.DataFrame({"time": _times(n, "h"), "level": 1000 + values})

@@ -47,6 +47,8 @@ LONG = (Unit.week, Unit.month, Unit.quarter, Unit.year)
 """Units of these steps."""
 MOST_COLUMNS = 12
 """Columns in which seasons are looked for."""
+STRONG = 0.5
+"""Least autocorrelation of a season in place of a shorter one of the calendar: wandering levels have weaker ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +119,10 @@ def network_seasons(panel: Sequence[Series], columns: Sequence[str]) -> tuple[in
     """Rows of the two seasons that the network is given, 1 for none: those of the calendar, or others that the data
     have and the calendar has not. The first has at most COUNTED rows, whose changes are the scale."""
     calendar = [period for period in panel[0].frequency.seasons if 1 < period <= HISTORY]
-    found = [x.period for x in seasons_of(panel, columns[-MOST_COLUMNS:]) if x.strength >= WEAKEST]
-    found = [period for period in found if period <= HISTORY]
-    if not found or found[0] in calendar:
+    seasons = [x for x in seasons_of(panel, columns[-MOST_COLUMNS:]) if x.strength >= WEAKEST and x.period <= HISTORY]
+    found = [season.period for season in seasons]
+    is_doubtful = found and calendar and found[0] > calendar[0] and seasons[0].strength < STRONG
+    if not found or found[0] in calendar or is_doubtful:
         periods = calendar
     elif calendar and calendar[0] in found:
         periods = [calendar[0], found[0]]
