@@ -172,31 +172,16 @@ def test_the_command_writes_sums_of_its_forecasts(folder: Path, model: str) -> N
     assert "day_of_month" in refusal("forecast", *given, *words)
 
 
-def test_a_column_may_be_called_total(folder: Path) -> None:
-    """Against the same column with another name, and the means that it was drawn from; red if its name decides what is
-    summed."""
-    random, days = np.random.default_rng(3), pd.date_range("2023-01-01", periods=90, name="day")
-    wide = pd.DataFrame({name: random.poisson(20.0 + 5 * k, len(days)) for k, name in enumerate("abc")}, index=days)
-    found = []
-    for name in ("sales", "total"):
-        wide.rename_axis(columns="shop").stack().rename(name).to_csv(f"{name}.csv")
-        done("forecast", f"{name}.csv", "horizon=7", "total=true", f"output=of_{name}", "dataset.series_col=shop")
-        found.append(pd.read_csv(f"of_{name}/totals.csv").drop(columns="column"))
-    pd.testing.assert_frame_equal(*found)
-    assert found[0]["value"].iloc[-1] == pytest.approx(7 * (20 + 25 + 30), rel=0.05)
-    assert (found[0]["lo80"] < found[0]["value"]).all()
-
-
 @pytest.mark.parametrize("layout", ["columns", "series that end at different times"])
 def test_a_part_that_is_the_sum_of_the_others_is_not_counted_again(folder: Path, layout: str) -> None:
     """Against the total of the same parts without it, and the means that they were drawn from; red if a row or column
-    of totals is one of the parts."""
+    of totals is one of the parts, or if the name of the column, which may be total, decides what is summed."""
     random, days = np.random.default_rng(3), pd.date_range("2023-01-01", periods=90, name="day")
     wide = pd.DataFrame({name: random.poisson(20.0 + 5 * k, len(days)) for k, name in enumerate("abc")}, index=days)
     found = []
     for name, table in (("parts", wide), ("all", wide.assign(Total=wide.sum(axis=1)))):
         if layout != "columns":
-            table = table.rename_axis(columns="shop").stack().rename("sales").to_frame()
+            table = table.rename_axis(columns="shop").stack().rename("total").to_frame()
         if layout == "series that end at different times":
             table = table.drop([(day, "b") for day in days[-2:]])
         table.to_csv(f"{name}.csv")
