@@ -69,24 +69,19 @@ def test_frozen_parts_stay(folder: Path, trained: Trained) -> None:
 
 
 @pytest.mark.slow
-def test_bf16_trains_float32_weights(folder: Path) -> None:
-    for name in ("bf16", "float32"):
-        outcome = done("train", *SAMPLE[:-1], f"run_dir={name}", f"precision={name}", "model.dropout=0")
-        assert f"on cpu, {name}" in outcome.out
+def test_bf16_trains_float32_weights_and_deterministic_is_asked_of_torch(folder: Path) -> None:
+    try:
+        for name in ("bf16", "float32"):
+            own = ["trainer.deterministic=true", f"run_dir={name}", f"precision={name}", "model.dropout=0"]
+            assert f"on cpu, {name}" in done("train", *SAMPLE[:-1], *own).out
+        assert torch.are_deterministic_algorithms_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)
     one, other = weights("bf16"), weights("float32")
     assert {value.dtype for value in one.values()} == {value.dtype for value in other.values()}
     assert changed(one, other)
     losses = [checkpoint.load(Path(name)).progress.best_loss for name in ("bf16", "float32")]
     assert losses[0] == pytest.approx(losses[1], rel=0.02)
-
-
-@pytest.mark.slow
-def test_deterministic_is_asked_of_torch(folder: Path) -> None:
-    try:
-        done("train", *SAMPLE, "trainer.deterministic=true", "trainer.max_steps=1")
-        assert torch.are_deterministic_algorithms_enabled()
-    finally:
-        torch.use_deterministic_algorithms(False)
 
 
 @pytest.mark.slow
