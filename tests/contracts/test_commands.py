@@ -1,5 +1,6 @@
 """The contract of every command in the table of `informer`: help, keys and options; `refusals.json` has wrong calls."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,13 @@ def test_training_takes_one_length_of_the_horizon() -> None:
     said = {call("train", word, "--cfg", "job").out for word in ("horizon=7", "pred_len=7", "--horizon=7")}
     assert len(said) == 1
     assert "\npred_len: 7\n" in said.pop()
+
+
+NAMED = re.findall(r"^  (\S+) +(?:Column (?:with|to)|Time column|Sheet)\b", call("inspect", "--help").out, re.M)
+"""Settings that name a column or a sheet."""
+
+
+@pytest.mark.parametrize("key", NAMED)
+def test_a_column_or_sheet_may_be_called_null(key: str) -> None:
+    """Red if the name is taken for none."""
+    assert f"{key.rpartition('.')[2]}: 'null'\n" in call("inspect", "a.csv", f"{key}=null", "--cfg", "job").out
