@@ -205,7 +205,7 @@ def test_gradients_are_those_of_finite_differences(name, causal):
 
 @pytest.mark.parametrize(("name", "causal"), [x for x in BOTH if CLASSES[x[0]].FULL_WHEN is not None])
 def test_is_full_attention_where_it_says_so(name, causal):
-    attn = build(name, 31, causal=causal, params=CLASSES[name].FULL_WHEN)
+    attn = build(name, causal=causal, params=CLASSES[name].FULL_WHEN)
     inputs = draw(attn)
     full = FullAttention(attn.spec)
     torch.testing.assert_close(attn(*inputs), full(*inputs), rtol=1e-9, atol=1e-9)
