@@ -22,7 +22,7 @@ from textwrap import shorten
 import numpy as np
 import pandas as pd
 from jaxtyping import Int
-from pandas.api.types import is_numeric_dtype, is_string_dtype
+from pandas.api.types import infer_dtype, is_hashable, is_numeric_dtype, is_string_dtype
 
 from informer.base.errors import MOST_SHOWN, ColumnError, FileError, InputError, counted, listed, nearest, reason_of
 from informer.base.files import csv_text, reading
@@ -463,6 +463,9 @@ def table_of_frame(frame: pd.DataFrame, name: str, index_name: str | None = None
     frame = frame.set_axis([str(column) for column in frame.columns], axis="columns")
     if repeated := _repeated(list(frame.columns)):
         raise InputError(f"{name}: column names repeat: {', '.join(map(repr, repeated))}; rename them", code="names")
+    for column, cells in frame.items():
+        if infer_dtype(cells) == "mixed":  # lists and the like, which cannot be compared, are read as text
+            frame[column] = cells.map(lambda cell: cell if is_hashable(cell) else str(cell))
     levels = [frame.index.get_level_values(place) for place in range(frame.index.nlevels)]
     for level in reversed(levels):
         column, is_single = level.name, len(levels) == 1
