@@ -6,6 +6,7 @@ are left as they are.
 """
 
 import ast
+import itertools
 import json
 import logging
 import re
@@ -37,6 +38,9 @@ MOST_BYTES = 3_000_000
 MESSAGES = Path(__file__).parent / "messages.json"
 """What is said of cases: the codes of their problems and the lines, or what the log has. All wording of reading is
 there, and in no other test."""
+
+SETTING = re.compile(r"""dataset\.(\w+)=('[^']*'|"[^"]*"|\[[^\]]*\]|[^\s,;:)]+)""")
+"""A setting that a problem proposes, with its value."""
 
 TOLERANCE = 1e-12
 """Largest difference of a value, relative to it or to the largest of its column."""
@@ -289,6 +293,45 @@ def test_what_is_read(name: str, tmp_path: Path) -> None:
     assert not lines, "\n".join(lines)
     assert said == messages().get(name, {})
     assert said.get("codes") != []
+
+
+def proposals(line: str, given: Plain) -> list[Plain]:
+    """The settings that a problem proposes, each by itself and with the next; not those that the case has."""
+    found = list[Plain]()
+    for key, word in SETTING.findall(line):
+        value = word[1:-1].split(",") if word[0] == "[" else word.strip("'\"")
+        if (own := given.get(key)) != [value] and value not in (own, str(own)):
+            found.append({key: value})
+    return found + [one | other for one, other in itertools.pairwise(found)]
+
+
+def with_proposals() -> list[tuple[str, str]]:
+    """A case and a line of each kind of problem that proposes settings."""
+    kinds = dict[Any, tuple[str, str]]()
+    for name in CASES:
+        said, settings = messages().get(name, {}), settings_of(Path(__file__).parent / name)
+        for line in said.get("lines", []) if "fault" not in settings else []:
+            if proposed := proposals(line, settings.get("dataset", {})):
+                kinds.setdefault((*said["codes"], *(key for each in proposed for key in each)), (name, line))
+    return [*kinds.values()]
+
+
+@pytest.mark.parametrize(("name", "line"), with_proposals())
+def test_a_proposed_setting_cures(name: str, line: str, tmp_path: Path) -> None:
+    """Red if no setting that a problem proposes removes it, or may be set so."""
+    folder = Path(__file__).parent / name
+    settings = settings_of(folder)
+    source, given = source_of(folder, settings, tmp_path), settings.get("dataset", {})
+
+    def cures(proposal: Plain) -> bool:
+        try:
+            read(source, **given | proposal)
+        except InputError as error:  # of other places, which was not seen before
+            lines = [placeless(each, folder, tmp_path) for each in str(error).split("\n")]
+            return line not in lines and not any(each.startswith("dataset.") for each in lines)
+        return True
+
+    assert any(map(cures, proposals(line, given)))
 
 
 def test_the_cases_stay_small() -> None:
