@@ -41,6 +41,8 @@ there, and in no other test."""
 
 SETTING = re.compile(r"""dataset\.(\w+)=('[^']*'|"[^"]*"|\[[^\]]*\]|[^\s,;:)]+)""")
 """A setting that a problem proposes, with its value."""
+PYTHON = re.compile(r"(pandas\.read_(?:csv|fwf)\(.*?to_csv\('(.*?)', index=False\))")
+"""A line that writes a table anew, and the file that it writes."""
 
 TOLERANCE = 1e-12
 """Largest difference of a value, relative to it or to the largest of its column."""
@@ -332,6 +334,20 @@ def test_a_proposed_setting_cures(name: str, line: str, tmp_path: Path) -> None:
         return True
 
     assert any(map(cures, proposals(line, given)))
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if PYTHON.search(str(messages().get(name)))])
+def test_a_proposed_line_of_python_writes_what_can_be_read(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if the line fails, or what it writes is refused."""
+    (file,) = source_of(Path(__file__).parent / name, settings_of(Path(__file__).parent / name), tmp_path)
+    (tmp_path / file.name).write_bytes(file.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    line, written = PYTHON.findall(messages()[name]["lines"][0])[0]
+    exec(line, {"pandas": pd})
+    names = re.findall(r"melt\(\['(.*?)'\]", line)
+    assert read(written, series_col=names[0] if names else None, fill="linear")
 
 
 def test_the_cases_stay_small() -> None:
