@@ -140,7 +140,7 @@ def test_the_version_is_the_projects() -> None:
 FRONTS = ("informer", "informer.checkpoint", "informer.data", "informer.networks")
 """What tests import, with names by their addresses in docs/reference; each lists names that are documented there."""
 
-MOST_INSIDE = 6_931
+MOST_INSIDE = 5_808
 """Lines of test files that import modules behind the fronts; the number only falls."""
 
 
