@@ -238,7 +238,8 @@ def choose_step(rows: Rows, expected: str | None, *, is_numbered: bool = False) 
         return frequency
     if len(times) < 2:
         raise TimeError(
-            f"{rows.name}: one row does not determine a step; add rows, or set dataset.frequency=h (or another step)"
+            f"{rows.name}: one row does not determine a step; add rows, or forecast without training: informer "
+            "forecast FILE dataset.frequency=h (or another step)"
         )
     closest, n_following = Frequency.closest(times)
     closest = replace(closest, is_numbered=is_numbered)
