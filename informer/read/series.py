@@ -463,7 +463,7 @@ def row_of(start: str, series: Series, setting: str) -> int:
         moment = moment.tz_localize(None)
     elif moment.tz is None:
         moment = moment.tz_localize(zone, ambiguous=True, nonexistent="shift_forward")
-    row = int(series.timestamps.searchsorted(moment))
-    if row >= len(series):
-        raise InputError(f"{setting}={start}: {series.name} ends at {series.timestamps[-1]}; choose an earlier date")
-    return row
+    first, last = series.timestamps[[0, -1]]
+    if moment > last:
+        raise InputError(f"{setting}={start}: {series.name} ends at {last}; choose an earlier date")
+    return int(series.timestamps.searchsorted(max(moment, first)))  # what nanoseconds cannot hold is not searched
