@@ -70,8 +70,8 @@ def find_subjects(settings: ForecastConfig) -> tuple[list[Survey], list[Failure]
             errors.append(error)
             continue
         if lines := _refusal(survey, settings):
-            failures.append(failure(str(path), lines, len(survey.problems)))
-            errors += survey.found
+            failures.append(failure(str(path), lines, len(survey.lines)))
+            errors += survey.problems
         else:
             surveys.append(survey)
     if not surveys:
@@ -115,11 +115,11 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
         return [*survey.warnings, f"to repair it, add repair=auto {in_words([survey.far])[0]}"]
     if not survey.problems or (settings.repair == "auto" and can_repair):
         return []
-    lines, command = [*survey.problems[:MOST_LINES]], shell_command("inspect", survey.path)
+    lines, command = survey.lines[:MOST_LINES], shell_command("inspect", survey.path)
     if settings.target is None and (continues := _plan_without_target(survey, settings)):
         return [*lines, continues]
-    if len(survey.problems) > MOST_LINES:
-        lines.append(f"{Path(survey.path).name}: {len(survey.problems) - MOST_LINES} more problems ({command})")
+    if (more := len(survey.lines) - MOST_LINES) > 0:
+        lines.append(f"{Path(survey.path).name}: {more} more problems ({command})")
     if not survey.is_readable or loses_target:
         return [*lines, f"repair=auto cannot fix all of this: fix the file, or see {command}"]
     dropped = f" and leaves out {listed(survey.dropped)}" if survey.dropped else ""

@@ -161,9 +161,7 @@ class Survey:
         dataset: settings that read its series, including `repairs`.
         repairs: the repairs that its series need.
         panel: the series read with these settings; empty if no settings can repair the file.
-        problems: one line for each problem before repairs.
-        found: these problems, each by itself.
-        asks: whether the repairs drop so many rows that the user must confirm it.
+        problems: those before repairs.
         log: one line for each repair.
         unused: columns that the series do not have, except times, unless `dataset` lists the columns.
         dropped: columns with numbers that the repairs leave out.
@@ -178,9 +176,7 @@ class Survey:
     dataset: DatasetConfig
     repairs: Sequence[Repair]
     panel: Sequence[Series]
-    problems: Sequence[str]
-    found: Sequence[InputError]
-    asks: bool
+    problems: Sequence[InputError]
     log: Sequence[str]
     unused: Sequence[str]
     dropped: Sequence[str]
@@ -192,6 +188,16 @@ class Survey:
     def is_readable(self) -> bool:
         """Whether the settings read all of its series."""
         return bool(self.panel)
+
+    @property
+    def lines(self) -> list[str]:
+        """One line for each problem, or for several that are alike."""
+        return grouped(self.problems)
+
+    @property
+    def asks(self) -> bool:
+        """Whether the repairs drop so many rows that the user must confirm it."""
+        return any(checks.CONFIRM in problem.repairs for problem in self.problems)
 
     @property
     def repair_note(self) -> str:
@@ -228,9 +234,7 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
         dataset=repaired(found.dataset, repairs),
         repairs=repairs,
         panel=read,
-        problems=grouped(found.problems),
-        found=found.problems,
-        asks=any(checks.CONFIRM in problem.repairs for problem in found.problems),
+        problems=found.problems,
         log=log,
         unused=_unused(found.table, found.dataset, read),
         dropped=list(dict.fromkeys(name for each in found.diagnoses for name in each.dropped)) if read else [],

@@ -339,9 +339,8 @@ def _headline(
         return f"{line}; not tested, since there are too few earlier rows"
     bias = facts["bias"][column]
     covered = "".join(f", {level} % intervals covered {share:.0f} %" for level, share in facts["coverage"].items())
-    error = f"were forecast {100 * abs(bias):.1f} % too {'high' if bias >= 0 else 'low'}"
-    if not np.isfinite(bias):
-        error = "add up to 0"
+    off = f"were forecast {100 * abs(bias):.1f} % too {'high' if bias >= 0 else 'low'}"
+    error = off if np.isfinite(bias) else "add up to 0"
     return f"{line}; {counted(facts['tested'], 'such total')} from earlier rows {error}{covered}"
 
 
